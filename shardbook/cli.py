@@ -1,0 +1,73 @@
+"""The `shardbook` command: a thin shell over `shardbook.commands`, one module a subcommand."""
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from shardbook import __version__
+from shardbook.errors import InputError
+
+#: subcommand → the one-line help shown before its module is imported
+COMMANDS: Final = {
+    "ledger": "What each rank stores: bytes by category, recipe, stage and world size.",
+    "collective": "Rounds, bytes and time of a collective.",
+    "train": "Train a small network on simulated devices and log every byte.",
+    "fsdp": "The timeline of FSDP units on two streams.",
+    "pipeline": "A pipeline schedule: actions, makespan, bubble, live micro-batches.",
+    "lab": "List, start, check and pack the graded labs.",
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a subcommand's module (`shardbook.commands.NAME`) only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"shardbook.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup)
+@click.version_option(__version__)
+def cli() -> None:
+    """The training ledger over many devices."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; bad input is one line on stderr and exit code 2."""
+    run(cli, "shardbook", arguments)
+
+
+def run(command: click.Command, name: str, arguments: list[str] | None = None) -> None:
+    """Run a click command; bad input is one line on stderr and exit code 2."""
+    try:
+        code = command.main(arguments, prog_name=name, standalone_mode=False)
+    except click.UsageError as error:
+        _refuse(f"{name}: {error.format_message()}")
+    except click.ClickException as error:
+        print(f"{name}: {error.format_message()}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except InputError as error:
+        _refuse(f"{name}: {error}")
+    except click.Abort:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe closed it, as `head` does
+        sys.stderr.close()
+        sys.exit(141)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse(line: str) -> None:
+    print(" ".join(line.split()), file=sys.stderr)
+    sys.exit(2)

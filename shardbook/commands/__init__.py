@@ -1,0 +1,1 @@
+"""One module a subcommand; each defines `command`, a click command."""

@@ -1,0 +1,50 @@
+"""Option types and output that the commands share."""
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from shardbook.numbers import units
+
+Parser = Callable[[str, str], Fraction]
+
+
+class _Quantity(click.ParamType[Fraction]):
+    """A number with a unit, read by one of the parsers of `shardbook.numbers.units`."""
+
+    def __init__(self, name: str, parse: Parser) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Fraction:
+        if isinstance(value, (int, float, Fraction)):
+            return Fraction(value)
+        return self._parse(param.opts[0] if param else self.name, str(value))
+
+
+COUNT = _Quantity("count", units.parse_count)
+BYTES = _Quantity("bytes", units.parse_bytes)
+RATE = _Quantity("rate", units.parse_rate)
+SECONDS = _Quantity("seconds", units.parse_seconds)
+FLOPS = _Quantity("flops", units.parse_flops)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def print_json(value: Any) -> None:
+    """Print ``value`` as JSON, keys in the order given."""
+    click.echo(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def print_table(header: list[str], rows: list[list[str]]) -> None:
+    """Print aligned columns: the first to the left, the rest to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, *rows]:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        click.echo("  ".join(cells).rstrip())

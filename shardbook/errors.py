@@ -1,0 +1,70 @@
+"""The one error for input that a user can mend, and the checks that raise it.
+
+Numbers are checked once, where they enter (a command, a control, a public function);
+behind that edge the engine trusts them.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+
+class InputError(ValueError):
+    """A value the user gave is not usable: names the argument, the value and what is allowed."""
+
+    def __init__(self, argument: str, value: object, allowed: str) -> None:
+        self.argument = argument
+        self.value = value
+        self.allowed = allowed
+        super().__init__(f"{argument} is {_shown(value)}: {allowed}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (InputError, (self.argument, self.value, self.allowed))
+
+
+def whole(argument: str, value: object, low: int, high: int) -> int:
+    """Return ``value`` as an int in [``low``, ``high``]; 8e9 is whole, 1.5 and True are not."""
+    allowed = f"give a whole number from {low:,} to {high:,}"
+    if isinstance(value, bool) or (
+        not hasattr(value, "__index__") and not isinstance(value, float)
+    ):
+        raise InputError(argument, value, allowed)
+    if isinstance(value, float) and not (math.isfinite(value) and value.is_integer()):
+        raise InputError(argument, value, allowed)
+    number = int(value)  # type: ignore[call-overload]  # narrowed to float or __index__ above
+    if not low <= number <= high:
+        raise InputError(argument, value, allowed)
+    return int(number)
+
+
+def real(argument: str, value: object, low: float, high: float, unit: str = "") -> float:
+    """Return ``value`` as a finite float in [``low``, ``high``]."""
+    allowed = f"give a number from {low:,g} to {high:,g}{' ' + unit if unit else ''}"
+    if isinstance(value, bool) or not (
+        isinstance(value, (int, float))
+        or (hasattr(value, "__float__") and not isinstance(value, str))
+    ):
+        raise InputError(argument, value, allowed)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(argument, value, allowed) from None
+    if not (math.isfinite(number) and low <= number <= high):
+        raise InputError(argument, value, allowed)
+    return number
+
+
+def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``choices``."""
+    names = list(choices)
+    if not isinstance(value, str) or value not in names:
+        raise InputError(argument, value, "give one of " + ", ".join(names))
+    return value
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an int beyond the interpreter's digit limit
+        text = f"an integer of {int(value).bit_length():,} bits"  # type: ignore[call-overload]
+    return text if len(text) <= 80 else text[:77] + "..."

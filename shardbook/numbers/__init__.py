@@ -1,0 +1,1 @@
+"""Number formats, rounding and units: pure Python, so that they also run in the browser."""
