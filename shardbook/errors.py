@@ -6,6 +6,7 @@ behind that edge the engine trusts them.
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 
@@ -22,28 +23,23 @@ class InputError(ValueError):
         return (InputError, (self.argument, self.value, self.allowed))
 
 
-def whole(argument: str, value: object, low: int, high: int) -> int:
+def whole(argument: str, value: Any, low: int, high: int) -> int:
     """Return ``value`` as an int in [``low``, ``high``]; 8e9 is whole, 1.5 and True are not."""
     allowed = f"give a whole number from {low:,} to {high:,}"
-    if isinstance(value, bool) or (
-        not hasattr(value, "__index__") and not isinstance(value, float)
-    ):
+    fractional = isinstance(value, (float, Fraction))
+    if isinstance(value, bool) or not (fractional or hasattr(value, "__index__")):
         raise InputError(argument, value, allowed)
-    if isinstance(value, float) and not (math.isfinite(value) and value.is_integer()):
+    if fractional and not (math.isfinite(value) and value % 1 == 0):
         raise InputError(argument, value, allowed)
-    number = int(value)  # type: ignore[call-overload]  # narrowed to float or __index__ above
-    if not low <= number <= high:
+    if not low <= value <= high:
         raise InputError(argument, value, allowed)
-    return int(number)
+    return int(value)
 
 
-def real(argument: str, value: object, low: float, high: float, unit: str = "") -> float:
+def real(argument: str, value: Any, low: float, high: float, unit: str = "") -> float:
     """Return ``value`` as a finite float in [``low``, ``high``]."""
     allowed = f"give a number from {low:,g} to {high:,g}{' ' + unit if unit else ''}"
-    if isinstance(value, bool) or not (
-        isinstance(value, (int, float))
-        or (hasattr(value, "__float__") and not isinstance(value, str))
-    ):
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise InputError(argument, value, allowed)
     try:
         number = float(value)

@@ -16,17 +16,18 @@ GIB: Final = 2**30
 _DECIMAL: Final = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _PREFIXES: Final = _DECIMAL | _BINARY
-_SECONDS: Final = {
-    "s": 1,
+_COUNTS: Final = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+_SECONDS: Final[dict[str, Fraction]] = {
+    "s": Fraction(1),
     "ms": Fraction(1, 10**3),
     "us": Fraction(1, 10**6),
     "µs": Fraction(1, 10**6),
     "ns": Fraction(1, 10**9),
-    "min": 60,
-    "h": 3600,
+    "min": Fraction(60),
+    "h": Fraction(3600),
 }
 _NUMBER: Final = re.compile(
-    r"\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([^\d\s]*)\s*"
+    r"\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([^\d\s]*)\s*", re.ASCII
 )
 
 
@@ -41,7 +42,7 @@ def parse_count(argument: str, text: str) -> Fraction:
     """Read a plain count such as ``7.5e9``, ``7.5B`` (billion), ``8_000`` or ``1T``."""
     allowed = "give a number such as 7.5e9, 7.5B or 8000000000"
     number, suffix = _split(argument, text, allowed)
-    scale = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}.get(suffix.upper())
+    scale = _COUNTS.get(suffix.upper())
     if scale is None:
         raise InputError(argument, text, allowed)
     return number * scale
