@@ -1,0 +1,58 @@
+"""Updates that rounding swallows, and the master copy that keeps them.
+
+Micikevicius et al., ICLR 2018, "Mixed Precision Training", section 3.1: a weight's update is
+often smaller than half the spacing of FP16 around the weight, so that adding it changes nothing.
+"""
+
+import math
+from fractions import Fraction
+
+from shardbook.errors import InputError, real, whole
+from shardbook.numbers.formats import Format, encode, neighbours, round_to
+
+
+def add(fmt: Format, a: float, b: float) -> float:
+    """Return a + b (finite) as a processor of ``fmt`` does it: exact sum, rounded once."""
+    return round_to(fmt, Fraction(a) + Fraction(b))
+
+
+def survives(fmt: Format, weight: float, update: float) -> bool:
+    """Say whether adding ``update`` changes ``weight`` (first rounded to ``fmt``)."""
+    start = _weight(fmt, weight)
+    update = real("update", update, -math.inf, math.inf)
+    return add(fmt, start, update) != start
+
+
+def smallest_surviving_update(fmt: Format, weight: float) -> tuple[float, bool]:
+    """Return the threshold above which a positive update moves ``weight`` up, and whether it does.
+
+    The threshold is half the way to the next number; the second value says whether an update of
+    exactly this size survives (it does if the weight's mantissa is odd: ties go to the even one).
+    """
+    start = _weight(fmt, weight)
+    _, above = neighbours(fmt, start)
+    if math.isinf(above):
+        raise InputError("weight", weight, f"give less than the largest number of {fmt}")
+    odd = encode(fmt, start) % 2 == 1
+    return float((Fraction(above) - Fraction(start)) / 2), odd
+
+
+def repeated_updates(
+    fmt: Format, weight: float, update: float, count: int, master: Format | None = None
+) -> float:
+    """Return the working weight in ``fmt`` after adding ``update`` ``count`` times (up to 10⁶).
+
+    With ``master``, the sum is kept in that format, and the working weight is its rounded copy.
+    """
+    kept_in = fmt if master is None else master
+    total = _weight(kept_in, weight)
+    update = real("update", update, -math.inf, math.inf)
+    for _ in range(whole("count", count, 0, 10**6)):
+        total, before = add(kept_in, total, update), total
+        if total == before or not math.isfinite(total):
+            break  # every later addition gives the same
+    return round_to(fmt, total)
+
+
+def _weight(fmt: Format, weight: float) -> float:
+    return round_to(fmt, real("weight", weight, -fmt.largest, fmt.largest))
