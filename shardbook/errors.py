@@ -59,6 +59,8 @@ def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Fraction):  # how the commands and controls read what a user typed
+        return f"{float(value):.15g}"
     try:
         text = repr(value)
     except ValueError:  # an int beyond the interpreter's digit limit

@@ -1,0 +1,128 @@
+"""Sphinx extension: what the published site serves beside its pages.
+
+It adds the explorers' script and style, Pyodide, MathJax and the engine's wheel to the static
+files, all from this machine: no page asks another host. And it makes a page that was computed by
+an older engine stale, which Sphinx and the notebook cache alone would not notice.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+STATIC = Path(__file__).parent / "static"
+VENDORED = {
+    "pyodide": (
+        "pyodide",
+        [
+            "pyodide.mjs",
+            "pyodide.asm.mjs",
+            "pyodide.asm.wasm",
+            "python_stdlib.zip",
+            "pyodide-lock.json",
+        ],
+    ),
+    "mathjax": ("mathjax/es5", ["tex-mml-chtml.js", "output/chtml/fonts/woff-v2"]),
+}
+
+
+def hash_of(*folders: Path) -> str:
+    """Return a hash of all source files below ``folders``."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def engine_hash() -> str:
+    """Return the hash of the engine: a page computed by another engine is stale."""
+    return hash_of(ROOT / "shardbook")
+
+
+def build_engine(folder: Path) -> str:
+    """Build the engine's wheel into ``folder`` and return its file name."""
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--disable-pip-version-check",
+            "--wheel-dir",
+            str(folder),
+            str(ROOT),
+        ],
+        check=True,
+        env=os.environ | {"SOURCE_DATE_EPOCH": "315532800"},  # the same sources, the same bytes
+    )
+    return next(folder.glob("shardbook-*.whl")).name
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+def _gather_static_files(app: Any) -> None:
+    served = Path(app.outdir).parent / ".served"
+    stamp = served / "engine-hash"
+    if not (stamp.exists() and stamp.read_text() == engine_hash()):
+        shutil.rmtree(served, ignore_errors=True)
+        served.mkdir(parents=True)
+        for name, (package, files) in VENDORED.items():
+            for file in files:
+                source = ROOT / "node_modules" / package / file
+                if not source.exists():
+                    raise FileNotFoundError(
+                        f"{source} is missing: run `make book`, which installs it"
+                    )
+                _copy(source, served / name / file)
+        (served / "engine.json").write_text(json.dumps({"wheel": build_engine(served)}))
+        stamp.write_text(engine_hash())
+    app.config.html_static_path += [str(served), str(STATIC)]
+
+
+def _use_cache_of_this_engine(app: Any, config: Any) -> None:
+    os.environ["SHARDBOOK_BUILD"] = "1"
+    config.nb_execution_cache_path = str(Path(app.outdir).parent / ".executed" / engine_hash())
+    # The notebook reader's defaults load a widget manager from another host.
+    config.nb_ipywidgets_js = {}
+
+
+def _stale_pages(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> set[str]:
+    # The extension's files count too: Sphinx copies static files only when some page changed.
+    known, now = getattr(env, "shardbook", None), hash_of(ROOT / "shardbook", Path(__file__).parent)
+    env.shardbook = now
+    return set() if known == now else set(env.found_docs)
+
+
+def _drop_thebe(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    # jupyter-book always loads sphinx-thebe, whose scripts fail on every page when it is unused.
+    context["script_files"] = [
+        script for script in context["script_files"] if "thebe" not in str(script).lower()
+    ]
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the extension with Sphinx."""
+    app.connect("config-inited", _use_cache_of_this_engine, priority=100)
+    app.connect("builder-inited", _gather_static_files)
+    app.connect("env-get-outdated", _stale_pages)
+    app.connect("html-page-context", _drop_thebe, priority=900)
+    app.add_css_file("shardbook.css")
+    app.add_js_file("explorer.js", loading_method="defer")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

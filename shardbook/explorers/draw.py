@@ -1,0 +1,189 @@
+"""Drawing in SVG: one colour, label and texture per category for the whole book.
+
+Colour is never the only carrier. Solid means owned, hatched replicated, outlined temporary.
+Fills are attributes, so that a figure stands alone in a PDF or an EPUB; the class beside them
+lets the page's stylesheet switch to the dark palette. Coordinates are rounded, so that two
+Python versions write the same bytes.
+"""
+
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+#: category → (label, fill on white); each has a contrast of at least 3:1 on white
+CATEGORIES: Final = {
+    "weights": ("weights", "#0072B2"),
+    "gradients": ("gradients", "#D55E00"),
+    "master_weights": ("master weights", "#00785A"),
+    "momentum": ("momentum", "#B5487F"),
+    "variance": ("variance", "#6F4FA3"),
+    "activations": ("activations", "#7A6200"),
+    "gathered_parameters": ("gathered parameters", "#0A7080"),
+    "buffers": ("buffers", "#5F6875"),
+}
+
+
+#: width of a letter of small text, generous: fonts differ between readers
+_LETTER: Final = 6.9
+
+
+def number(value: float) -> str:
+    """Write a coordinate: at most two decimals, no trailing zeros, never ``-0``."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def canvas(width: float, height: float) -> Element:
+    """Return an SVG root of ``width`` × ``height`` user units that scales with its container."""
+    return Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {number(width)} {number(height)}",
+            "class": "sb-svg",
+            "aria-hidden": "true",
+            "focusable": "false",
+        },
+    )
+
+
+def add(parent: Element, tag: str, text: float | str = "", **attributes: float | str) -> Element:
+    """Append a child; ``class_`` and ``stroke_width`` become ``class`` and ``stroke-width``."""
+    spelled = {
+        key.rstrip("_").replace("_", "-"): value if isinstance(value, str) else number(value)
+        for key, value in attributes.items()
+    }
+    child = SubElement(parent, tag, spelled)
+    child.text = str(text) or None
+    return child
+
+
+def words(
+    parent: Element, x: float, y: float, text: str, *, anchor: str = "start", class_: str = ""
+) -> Element:
+    """Write ``text`` in the page's text colour; ``class_`` may be ``sb-small`` or ``sb-strong``."""
+    return add(
+        parent,
+        "text",
+        text,
+        x=x,
+        y=y,
+        class_=f"sb-text {class_}".strip(),
+        text_anchor=anchor,
+        fill="currentColor",
+        font_size=12 if "sb-small" in class_ else 14,
+        font_weight="700" if "sb-strong" in class_ else "400",
+        font_family="system-ui, sans-serif",
+    )
+
+
+def line(parent: Element, x1: float, y1: float, x2: float, y2: float, class_: str = "") -> Element:
+    """Draw a line in the text colour; class ``sb-faint`` is for grids, ``sb-limit`` for limits."""
+    style: dict[str, float | str] = {"stroke": "currentColor", "stroke_width": 1}
+    if class_ == "sb-faint":
+        style["stroke_opacity"] = "0.25"
+    if class_ == "sb-limit":
+        style |= {"stroke_width": 2, "stroke_dasharray": "6 4"}
+    return add(parent, "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **style)
+
+
+def hatches(root: Element, scope: str) -> None:
+    """Define the textures of this figure; ``scope`` keeps their ids apart from other figures'."""
+    definitions = add(root, "defs")
+    for category, (_, fill) in CATEGORIES.items():
+        pattern = add(
+            definitions,
+            "pattern",
+            id=_hatch(scope, category),
+            width=7,
+            height=7,
+            patternUnits="userSpaceOnUse",
+            patternTransform="rotate(45)",
+        )
+        add(
+            pattern,
+            "rect",
+            width=7,
+            height=7,
+            class_=f"sb-{category}",
+            fill=fill,
+            fill_opacity="0.3",
+        )
+        add(pattern, "rect", width=3, height=7, class_=f"sb-{category}", fill=fill)
+
+
+def block(
+    parent: Element,
+    scope: str,
+    category: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    *,
+    texture: str = "owned",
+) -> Element:
+    """Draw bytes of a category: ``owned`` is solid, ``replicated`` hatched, ``temporary`` outlined."""
+    fill = CATEGORIES[category][1]
+    shape: dict[str, float | str] = {"x": x, "y": y, "width": max(width, 0), "height": height}
+    if texture == "replicated":
+        return add(
+            parent,
+            "rect",
+            class_=f"sb-{category} sb-replicated",
+            fill=f"url(#{_hatch(scope, category)})",
+            stroke=fill,
+            stroke_width=1,
+            **shape,
+        )
+    if texture == "temporary":
+        return add(
+            parent,
+            "rect",
+            class_=f"sb-{category} sb-temporary",
+            fill=fill,
+            fill_opacity="0.12",
+            stroke=fill,
+            stroke_width=2,
+            **shape,
+        )
+    return add(parent, "rect", class_=f"sb-{category}", fill=fill, **shape)
+
+
+def outline(parent: Element, x: float, y: float, width: float, height: float) -> Element:
+    """Frame what is chosen, in the text colour."""
+    style = {"fill": "none", "stroke": "currentColor"}
+    return add(parent, "rect", x=x, y=y, width=width, height=height, stroke_width=2, **style)
+
+
+def legend(root: Element, scope: str, categories: list[str], x: float, y: float) -> None:
+    """Write the categories' labels with their colours, and what the textures mean."""
+    left = x
+    for category in categories:
+        label = CATEGORIES[category][0]
+        block(root, scope, category, left, y - 10, 14, 14)
+        words(root, left + 20, y + 2, label, class_="sb-small")
+        left += 36 + _LETTER * len(label)
+    left = x
+    first = categories[0]
+    for texture, label in (
+        ("owned", "solid: owned by this rank"),
+        ("replicated", "hatched: on every rank"),
+    ):
+        block(root, scope, first, left, y + 14, 14, 14, texture=texture)
+        words(root, left + 20, y + 26, label, class_="sb-small")
+        left += 36 + _LETTER * len(label)
+
+
+def limit(root: Element, x: float, top: float, bottom: float, label: str) -> None:
+    """Draw a vertical limit, such as a card's memory, with its label below it."""
+    line(root, x, top, x, bottom, "sb-limit")
+    words(root, x, bottom + 18, label, anchor="middle", class_="sb-small")
+
+
+def text_of(root: Element) -> str:
+    """Return the figure as SVG text."""
+    return tostring(root, encoding="unicode")
+
+
+def _hatch(scope: str, category: str) -> str:
+    return f"hatch-{scope}-{category}"

@@ -1,0 +1,19 @@
+"""Which explorers exist, and where: a module is imported when its explorer is first asked for."""
+
+import importlib
+from typing import Final
+
+from shardbook.errors import one_of
+from shardbook.explorers.explorer import Explorer
+
+#: explorer id → module in this package; each module defines `EXPLORER`
+MODULES: Final = {
+    "ledger-of-one-rank": "ledger_of_one_rank",
+}
+
+
+def get(explorer: str) -> Explorer:
+    """Return the explorer of that id; raises `InputError` for an unknown one."""
+    module = MODULES[one_of("explorer", explorer, MODULES)]
+    found: Explorer = importlib.import_module(f"shardbook.explorers.{module}").EXPLORER
+    return found
