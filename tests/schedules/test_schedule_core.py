@@ -1,0 +1,262 @@
+"""The simulator against hand-made timelines and a second, event-driven implementation."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardbook.errors import InputError
+from shardbook.schedules.core import Action, Buffer, compile_plan, simulate
+from shardbook.schedules.faults import ScheduleError
+from shardbook.schedules.timeline import (
+    busy,
+    critical_path,
+    exposed,
+    first_over,
+    memory,
+    spans,
+)
+
+
+def run(*actions: Action, allocate: str = "start"):
+    return simulate(compile_plan(actions), allocate=allocate)
+
+
+def test_an_action_starts_when_issued_stream_free_and_needs_ended():
+    result = run(
+        Action("A", "comm", 3.0),
+        Action("F", "compute", 2.0, needs=(0,)),
+        Action("G", "compute", 1.0),
+        Action("C", "comm", 4.0, issue=5.0),
+    )
+    assert result.starts == (0.0, 3.0, 5.0, 5.0)
+    assert result.makespan == 9.0
+
+
+def test_issue_costs_add_up_along_the_host():
+    result = run(*(Action(f"F{k}", f"s{k}", 1.0, issue=0.5) for k in range(4)))
+    assert result.starts == (0.5, 1.0, 1.5, 2.0)
+
+
+def test_a_waiting_host_holds_back_everything_it_issues_later():
+    result = run(
+        Action("A", "x", 4.0),
+        Action("B", "y", 1.0, waits=(0,)),
+        Action("C", "z", 1.0),
+        Action("D", "z", 1.0, host="other"),
+    )
+    assert result.starts == (0.0, 4.0, 4.0, 5.0)
+
+
+def test_a_need_may_be_issued_later_on_another_stream():
+    result = run(Action("A", "x", 1.0, needs=(1,)), Action("B", "y", 2.0))
+    assert result.starts == (2.0, 0.0)
+
+
+@st.composite
+def programs(draw):
+    count = draw(st.integers(1, 14))
+    actions = []
+    for index in range(count):
+        earlier = st.lists(st.integers(0, index - 1), max_size=5) if index else st.just([])
+        actions.append(
+            Action(
+                f"a{index}",
+                draw(st.sampled_from("xyz")),
+                float(draw(st.integers(0, 5))),
+                tuple(draw(earlier)),
+                host=draw(st.sampled_from("hg")),
+                issue=float(draw(st.integers(0, 2))),
+                waits=tuple(draw(earlier)) if draw(st.booleans()) else (),
+                kind=draw(st.sampled_from(["compute", "communication"])),
+                takes=(Buffer("pool", f"b{index}", draw(st.integers(1, 9))),),
+            )
+        )
+        if index and draw(st.booleans()):
+            first = actions[index]
+            target = draw(st.integers(0, index))
+            if not any(b.name == f"b{target}" for a in actions for b in a.releases):
+                actions[index] = Action(
+                    first.name,
+                    first.stream,
+                    first.seconds,
+                    tuple({*first.needs, target} - {index}),
+                    first.kind,
+                    first.host,
+                    first.issue,
+                    first.waits,
+                    first.takes,
+                    (Buffer("pool", f"b{target}"),),
+                )
+    return actions
+
+
+def tick(actions):
+    """Second implementation: repeat until nothing changes, no order, no compilation."""
+    starts = [0.0] * len(actions)
+    issued = [0.0] * len(actions)
+    while True:
+        before = (list(starts), list(issued))
+        ends = [start + action.seconds for start, action in zip(starts, actions, strict=True)]
+        for i, action in enumerate(actions):
+            host = [issued[j] for j in range(i) if actions[j].host == action.host]
+            waits = [ends[j] for j in action.waits]
+            issued[i] = max([0.0, *host, *waits]) + action.issue
+            stream = [ends[j] for j in range(i) if actions[j].stream == action.stream]
+            starts[i] = max([issued[i], *stream, *(ends[j] for j in action.needs)])
+        if before == (starts, issued):
+            return starts, ends, issued
+
+
+@given(programs())
+@settings(derandomize=True, deadline=None, max_examples=300)
+def test_times_equal_a_fixed_point_iteration(actions):
+    result = run(*actions)
+    starts, ends, _ = tick(actions)
+    assert list(result.starts) == starts
+    assert list(result.ends) == ends
+
+
+@given(programs())
+@settings(derandomize=True, deadline=None, max_examples=300)
+def test_memory_equals_a_count_between_the_events(actions):
+    starts, ends, issued = tick(actions)
+    for allocate, taken in (("start", starts), ("issue", issued)):
+        result = run(*actions, allocate=allocate)
+        released = {b.name: i for i, a in enumerate(actions) for b in a.releases}
+        held = [
+            (taken[i], ends[released[b.name]] if b.name in released else float("inf"), b.size)
+            for i, a in enumerate(actions)
+            for b in a.takes
+        ]
+        times = sorted({t for a, b, _ in held for t in (a, b) if t < float("inf")})
+        for now, later in zip(times, [*times[1:], times[-1] + 2], strict=True):
+            middle = (now + later) / 2
+            here = sum(size for a, b, size in held if a <= middle < b)
+            curve = [size for time, size in memory(result, "pool") if time <= middle]
+            assert curve[-1] == here
+        assert result.peaks["pool"] >= max(size for _, size in memory(result, "pool"))
+
+
+@given(programs())
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_the_critical_path_is_as_long_as_the_makespan(actions):
+    result = run(*actions)
+    path = critical_path(result)
+    costs = sum(action.seconds for action in path)
+    issue = sum(action.issue for action in actions)
+    assert costs <= result.makespan <= costs + issue
+
+
+@given(programs())
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_exposed_is_what_runs_outside_compute(actions):
+    result = run(*actions)
+    exact = 0.0
+    times = sorted({*result.starts, *result.ends})
+    for now, later in pairwise(times):
+        kinds = {s.kind for s in spans(result) if s.start <= now and s.end >= later}
+        exact += later - now if kinds == {"communication"} else 0.0
+    assert exposed(result) == exact
+
+
+def test_busy_counts_overlapping_actions_once():
+    result = run(Action("A", "x", 3.0), Action("B", "y", 5.0))
+    assert busy(result, kind="compute") == 5.0
+    assert busy(result, stream="x") == 3.0
+
+
+def test_a_plan_runs_again_with_other_durations():
+    plan = compile_plan([Action("A", "x", 1.0), Action("B", "y", 1.0, needs=(0,))])
+    assert simulate(plan, [5.0, 2.0]).makespan == 7.0
+    assert simulate(plan).makespan == 2.0
+    with pytest.raises(InputError, match="2 durations"):
+        simulate(plan, [1.0])
+
+
+def test_at_one_instant_the_earlier_buffer_is_released_first():
+    one, two = Buffer("pool", "one", 5), Buffer("pool", "two", 7)
+    actions = [
+        Action("A", "x", 1.0, takes=(one,), releases=(one,)),
+        Action("B", "y", 1.0, needs=(0,), takes=(two,)),
+    ]
+    assert run(*actions).peaks == {"pool": 7}
+    assert run(*actions, allocate="issue").peaks == {"pool": 12}
+
+
+def test_the_first_allocation_over_the_capacity_is_named():
+    actions = [
+        Action(f"{name}", "x", 1.0, takes=(Buffer("pool", name, 10),)) for name in ("F0", "F1")
+    ]
+    found = first_over(run(*actions), "pool", capacity=24, resident=5)
+    assert (found.action, found.time, found.held) == ("F1", 1.0, 25)
+    assert first_over(run(*actions), "pool", capacity=25, resident=5) is None
+
+
+def test_a_circle_is_refused_with_the_picture():
+    with pytest.raises(ScheduleError) as caught:
+        run(
+            Action("S", "rank 0", 1.0),
+            Action("A", "rank 0", 1.0, needs=(3,)),
+            Action("B", "rank 1", 1.0, needs=(1,)),
+            Action("C", "rank 1", 1.0),
+        )
+    error = caught.value
+    assert (error.rank, error.step, error.action) == ("rank 0", 1, "A")
+    assert "A ← C ← B ← A" in str(error)
+    assert str(error).splitlines()[1:] == [
+        "step    0  1",
+        "rank 0  S >A<",
+        "rank 1  B  C",
+    ]
+
+
+def test_a_missing_producer_is_refused():
+    with pytest.raises(ScheduleError, match="nothing produces"):
+        run(Action("A", "x", 1.0, needs=(4,)))
+    with pytest.raises(ScheduleError, match="waits"):
+        run(Action("A", "x", 1.0, waits=(4,)))
+
+
+def test_a_host_that_waits_for_what_it_has_not_issued_is_a_deadlock():
+    with pytest.raises(ScheduleError, match="deadlock"):
+        run(Action("A", "x", 1.0, waits=(1,)), Action("B", "y", 1.0))
+
+
+@pytest.mark.parametrize("order", [["take", "take"], ["release"], ["take", "release", "release"]])
+def test_memory_taken_or_released_twice_is_refused(order):
+    buffer = (Buffer("pool", "b"),)
+    actions = [
+        Action(
+            f"{k}",
+            "x",
+            1.0,
+            takes=buffer if what == "take" else (),
+            releases=buffer if what == "release" else (),
+        )
+        for k, what in enumerate(order)
+    ]
+    with pytest.raises(ScheduleError, match="taken"):
+        run(*actions)
+
+
+def test_memory_released_before_it_is_taken_is_refused():
+    late, early = Buffer("pool", "late"), Buffer("pool", "other")
+    with pytest.raises(ScheduleError, match="before that is taken"):
+        run(
+            Action("A", "x", 5.0, takes=(early,)),
+            Action("B", "x", 1.0, takes=(late,)),
+            Action("C", "y", 1.0, releases=(late,)),
+        )
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_impossible_durations_are_refused(seconds):
+    with pytest.raises(InputError):
+        run(Action("A", "x", seconds))
+
+
+def test_an_empty_program_takes_no_time():
+    assert run().makespan == 0.0
+    assert critical_path(run()) == ()
