@@ -5,10 +5,13 @@ workstations", JPDC 69 (2009), section 3. N ranks take N - 1 rounds for a reduce
 for an all-gather and both for an all-reduce; a rank sends (N - 1)/N of the data in each phase.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
+from shardbook.collectives.contract import contract
 from shardbook.collectives.plan import (
-    Chunk,
+    MOST_ELEMENTS,
+    MOST_RANKS,
     Plan,
     Round,
     Rounds,
@@ -30,33 +33,15 @@ def reduce_scatter_rounds(order: tuple[int, ...], blocks: Blocks) -> Iterator[Ro
     of ``blocks[i]`` is order[i + 1], order[i + 2], …, order[i].
     """
     n = len(order)
-    neighbours = order[1:] + order[:1]
-    twice = blocks + blocks
     for k in range(n - 1):
-        sent = twice[n - 1 - k : 2 * n - 1 - k]
-        yield tuple(
-            [
-                Transfer(source, target, chunk, True)
-                for source, target, block in zip(order, neighbours, sent, strict=True)
-                for chunk in block
-            ]
-        )
+        yield _shift(order, blocks, k + 1, add=True)
 
 
 def all_gather_rounds(order: tuple[int, ...], blocks: Blocks) -> Iterator[Round]:
     """Pass ``blocks[i]``, whole at ``order[i]``, once around the ring ``order``."""
     n = len(order)
-    neighbours = order[1:] + order[:1]
-    twice = blocks + blocks
     for k in range(n - 1):
-        sent = twice[n - k : 2 * n - k]
-        yield tuple(
-            [
-                Transfer(source, target, chunk, False)
-                for source, target, block in zip(order, neighbours, sent, strict=True)
-                for chunk in block
-            ]
-        )
+        yield _shift(order, blocks, k, add=False)
 
 
 def ring_reduce_scatter(
@@ -73,10 +58,7 @@ def ring_reduce_scatter(
     previous (-1) one. ``offset``: the i-th rank ends with chunk i + offset (mod N), so it first
     sends chunk i + offset - direction. Raises InputError.
     """
-    order, owned, counts = _ring(ranks, sizes, offset)
-    chunks = _chunks(order, owned, counts, sources=order, targets=None)
-    rounds = Rounds(reduce_scatter_rounds, _turned(order, owned, direction))
-    return Plan("reduce-scatter", order, chunks, rounds)
+    return _ring("reduce-scatter", (reduce_scatter_rounds,), ranks, sizes, direction, offset)
 
 
 def ring_all_gather(
@@ -90,10 +72,7 @@ def ring_all_gather(
 
     Arguments and errors as for `ring_reduce_scatter`.
     """
-    order, owned, counts = _ring(ranks, sizes, offset)
-    chunks = _chunks(order, owned, counts, sources=None, targets=order)
-    rounds = Rounds(all_gather_rounds, _turned(order, owned, direction))
-    return Plan("all-gather", order, chunks, rounds)
+    return _ring("all-gather", (all_gather_rounds,), ranks, sizes, direction, offset)
 
 
 def ring_all_reduce(
@@ -107,13 +86,40 @@ def ring_all_reduce(
 
     Arguments and errors as for `ring_reduce_scatter`.
     """
-    order, owned, counts = _ring(ranks, sizes, offset)
-    chunks = _chunks(order, owned, counts, sources=order, targets=order)
-    turned = _turned(order, owned, direction)
-    rounds = one_after_another(
-        Rounds(reduce_scatter_rounds, turned), Rounds(all_gather_rounds, turned)
-    )
-    return Plan("all-reduce", order, chunks, rounds)
+    phases = (reduce_scatter_rounds, all_gather_rounds)
+    return _ring("all-reduce", phases, ranks, sizes, direction, offset)
+
+
+def ring_all_to_all(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
+    """Plan an all-to-all where each chunk hops from neighbour to neighbour to its target.
+
+    ``sizes``: elements each rank sends to each of the N, or their total. A rank sends about
+    N/2 times what a direct exchange sends. Raises InputError.
+    """
+    order = participants(ranks)
+    chunks = contract("all-to-all", order, chunk_sizes(sizes, len(order)))
+    return Plan("all-to-all", order, chunks, Rounds(_hops, (order,)))
+
+
+def ring_broadcast(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
+    """Plan a broadcast down the chain of ranks from the first one, chunk after chunk.
+
+    ``sizes``: elements of the chunks, or a total cut into N. K chunks take N + K - 2 rounds.
+    Raises InputError.
+    """
+    order, counts = _chain(ranks, sizes)
+    rounds = Rounds(_chain_rounds, (order, len(counts), False))
+    return Plan("broadcast", order, contract("broadcast", order, counts), rounds)
+
+
+def ring_reduce(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
+    """Plan a sum up the chain of ranks to the first one, chunk after chunk.
+
+    Arguments, rounds and errors as for `ring_broadcast`.
+    """
+    order, counts = _chain(ranks, sizes)
+    rounds = Rounds(_chain_rounds, (order[::-1], len(counts), True))
+    return Plan("reduce", order, contract("reduce", order, counts), rounds)
 
 
 def gloo_sizes(elements: int, element_bytes: int, ranks: int) -> tuple[int, ...]:
@@ -123,46 +129,72 @@ def gloo_sizes(elements: int, element_bytes: int, ranks: int) -> tuple[int, ...]
     rounded up to the element; the last chunks may be short or empty.
     Source: gloo/allreduce.cc, ring. Raises InputError.
     """
-    n = whole("ranks", ranks, 1, 1 << 16)
+    n = whole("ranks", ranks, 1, MOST_RANKS)
     width = whole("element bytes", element_bytes, 1, 1 << 10)
-    size = whole("elements", elements, 0, 1 << 62) * width
+    size = whole("elements", elements, 0, MOST_ELEMENTS) * width
     per_chunk = ceil_div(max(ceil_div(size, 1 << 20), 2 * n), n)
     segment = ceil_div(ceil_div(size, per_chunk * n), width)
     chunk = segment * per_chunk
     return tuple(max(0, min(chunk, elements - i * chunk)) for i in range(n))
 
 
+def _shift(order: tuple[int, ...], blocks: Blocks, back: int, *, add: bool) -> Round:
+    """Let ``order[i]`` send ``blocks[i - back]`` to ``order[i + 1]``, for every i (mod N)."""
+    sent = blocks[-back:] + blocks[:-back] if back else blocks
+    neighbours = order[1:] + order[:1]
+    moves = [
+        (source, target, chunk, add)
+        for source, target, block in zip(order, neighbours, sent, strict=True)
+        for chunk in block
+    ]
+    return tuple(map(Transfer._make, moves))
+
+
 def _ring(
-    ranks: int | Sequence[int], sizes: int | Sequence[int], offset: int
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    collective: str,
+    phases: tuple[Callable[[tuple[int, ...], Blocks], Iterator[Round]], ...],
+    ranks: int | Sequence[int],
+    sizes: int | Sequence[int],
+    direction: int,
+    offset: int,
+) -> Plan:
     order = participants(ranks)
     n = len(order)
+    counts = chunk_sizes(sizes, n)
     shift = whole("offset", offset, -n, n)
-    return order, tuple((i + shift) % n for i in range(n)), chunk_sizes(sizes, n)
-
-
-def _chunks(
-    order: tuple[int, ...],
-    owned: tuple[int, ...],
-    sizes: tuple[int, ...],
-    *,
-    sources: tuple[int, ...] | None,
-    targets: tuple[int, ...] | None,
-) -> tuple[Chunk, ...]:
-    """Make the chunks; None stands for the chunk's owner."""
-    owner = dict(zip(owned, order, strict=True))
-    return tuple(
-        Chunk(size, sources or (owner[chunk],), targets or (owner[chunk],))
-        for chunk, size in enumerate(sizes)
-    )
-
-
-def _turned(
-    order: tuple[int, ...], owned: tuple[int, ...], direction: int
-) -> tuple[tuple[int, ...], Blocks]:
     if direction not in (1, -1):
-        raise InputError(
-            "direction", direction, "give 1 (to the next rank) or -1 (to the previous)"
+        raise InputError("direction", direction, "give 1 (to the next rank) or -1 (previous)")
+    owners = [order[(chunk - shift) % n] for chunk in range(n)]
+    blocks = tuple(((i + shift) % n,) for i in range(n))
+    turned = (order[::direction], blocks[::direction])
+    rounds = one_after_another(*(Rounds(phase, turned) for phase in phases))
+    return Plan(collective, order, contract(collective, order, counts, owners), rounds)
+
+
+def _hops(order: tuple[int, ...]) -> Iterator[Round]:
+    n = len(order)
+    for k in range(n - 1):
+        yield tuple(
+            Transfer(order[(i + k) % n], order[(i + k + 1) % n], i * n + (i + away) % n, False)
+            for i in range(n)
+            for away in range(k + 1, n)
         )
-    blocks = tuple((chunk,) for chunk in owned)
-    return order[::direction], blocks[::direction]
+
+
+def _chain(
+    ranks: int | Sequence[int], sizes: int | Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    order = participants(ranks)
+    return order, chunk_sizes(sizes, len(sizes) if isinstance(sizes, Sequence) else len(order))
+
+
+def _chain_rounds(order: tuple[int, ...], pieces: int, add: bool) -> Iterator[Round]:
+    """Pass pieces from the first of ``order`` to the last: the i-th sends piece k - i."""
+    links = list(pairwise(order))
+    if not links:
+        return
+    for k in range(len(links) + pieces - 1):
+        yield tuple(
+            Transfer(*links[i], k - i, add)
+            for i in range(max(0, k - pieces + 1), min(len(links), k + 1))
+        )
