@@ -18,7 +18,7 @@ from shardbook.ledger.recipes import CATEGORIES, DEFAULT_RECIPE, Part, Recipe, r
 
 MOST_PARAMETERS: Final = 10**15
 MOST_RANKS: Final = 10**6
-MOST_UNITS: Final = 10_000
+MOST_UNITS: Final = 1_000
 
 #: category → from when to when a step holds it; all else is held from the start to the end
 _HELD: Final = {"gradients": ("backward", "end of update")}
