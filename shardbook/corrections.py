@@ -1,19 +1,26 @@
-"""A mistake of a source document: what it says, what is right, and how the mistake arises."""
+"""The shape of a source document's mistake: what was said, what is right, and why."""
 
 from dataclasses import dataclass
 
-Value = int | float | str
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One value: as ``claimed``, by the source's own way (``as_source``), and ``right``."""
+
+    what: str
+    unit: str
+    claimed: float
+    as_source: float
+    right: float
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One entry of the reconciliation page; both values are computed, ``unit`` is theirs."""
+    """One mistake: the claim in our words, how it comes about, its figures, the derivation."""
 
     id: str
     document: str
     claim: str
-    claimed_value: Value
-    right_value: Value
-    unit: str
-    derivation: str
-    mistake: str
+    how: str
+    figures: tuple[Figure, ...]
+    derivation: tuple[str, ...]
