@@ -1,0 +1,109 @@
+"""What is taken from a step besides its result, so that checks can find silent faults."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardbook.training import network
+from shardbook.training.device import checksum
+from shardbook.training.loss import squared_error
+from shardbook.training.rank import Rank
+from shardbook.training.state import categories, gather
+
+Array = NDArray[Any]
+Batches = Sequence[Sequence[tuple[Array, Array]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What can be seen when a step begins."""
+
+    stored: tuple[int, ...]  #: a checksum of each rank's states
+    joint_gradient: Array  #: [Ψ] float32, of the joint batch, computed on one device
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One step, seen by the checks; a list entry a rank unless said otherwise."""
+
+    batches: tuple[tuple[int, ...], ...]  #: checksum of the inputs, one a micro-batch
+    used_weights: tuple[tuple[int, ...], ...]  #: checksum of the full weights of each unit
+    stored_before: tuple[int, ...]  #: checksum of the states when the step began
+    stored_after: tuple[int, ...]  #: and when it ended
+    joint_gradient: Array  #: [Ψ] float32: what the reduced gradient should be
+    gradients: tuple[Array, ...]  #: [Ψ] float32, the reduced gradient that the rank updates with
+    weights_spread: float  #: largest difference of a full weight between two ranks
+
+
+def before(ranks: Sequence[Rank], batches: Batches) -> Before:
+    """Look at the ranks when the step begins, its ``batches`` [micro-batch][rank] drawn."""
+    return Before(_stored(ranks), _joint_gradient(ranks, batches))
+
+
+def after(ranks: Sequence[Rank], start: Before) -> Observed:
+    """Look at the ranks when the step has ended."""
+    return Observed(
+        tuple(tuple(rank.batch_checksums) for rank in ranks),
+        tuple(tuple(c for _, c in sorted(r.weights_checksums.items())) for r in ranks),
+        start.stored,
+        _stored(ranks),
+        start.joint_gradient,
+        _gradients(ranks),
+        _spread(ranks),
+    )
+
+
+def _stored(ranks: Sequence[Rank]) -> tuple[int, ...]:
+    names = ("weights", *categories(ranks[0].settings))
+    return tuple(rank.device.checksum(names) for rank in ranks)
+
+
+def _gradients(ranks: Sequence[Rank]) -> tuple[Array, ...]:
+    """Put each rank's view of the gradient together: its own, or its shard group's parts."""
+    views = []
+    for rank in ranks:
+        parts = []
+        for number, shape in enumerate(rank.units):
+            vector = rank.gradients_used[number]
+            if len(vector) < shape.padded:
+                group = rank.layout.shard_group(rank.rank)
+                vector = np.concatenate([ranks[r].gradients_used[number] for r in group])
+            parts.append(vector[: shape.elements])
+        views.append(np.concatenate(parts))
+    return tuple(views)
+
+
+def _joint_gradient(ranks: Sequence[Rank], batches: Batches) -> Array:
+    """The gradient of the mean over all tokens of all ranks, in float32 on one device."""
+    settings = ranks[0].settings
+    masks = [np.arange(settings.samples) < settings.counted(r.rank) for r in ranks]
+    mask = np.concatenate(masks * len(batches))
+    pieces = [piece for micro_batch in batches for piece in micro_batch]
+    inputs = np.concatenate([x for x, _ in pieces]).astype(settings.dtype).astype(np.float32)
+    targets = np.concatenate([y for _, y in pieces])
+    flat = gather(ranks, "weights").astype(np.float32)
+    starts = np.cumsum([0, *(shape.elements for shape in settings.units)])
+    weights = [flat[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    kept = []
+    for number, shape in enumerate(settings.units):
+        inputs = network.activation(number, inputs)
+        kept.append(inputs)
+        inputs = network.forward(shape, weights[number], inputs)
+    gradient: Array | None = squared_error(inputs, targets, mask)[1] / max(int(mask.sum()), 1)
+    parts = []
+    for number in reversed(range(len(kept))):
+        shape = settings.units[number]
+        assert gradient is not None  # only the first unit, the last one here, gives None
+        whole, gradient = network.backward(number, shape, weights[number], kept[number], gradient)
+        parts.append(whole[: shape.elements])
+    return np.concatenate(parts[::-1])
+
+
+def _spread(ranks: Sequence[Rank]) -> float:
+    firsts = {rank.layout.shard_group(rank.rank)[0] for rank in ranks}
+    views = range(len(ranks)) if not ranks[0].kind.shards_weights else sorted(firsts)
+    full = [gather(ranks, "weights", view).astype(np.float32) for view in views]
+    return float(max(np.abs(weights - full[0]).max() for weights in full))
