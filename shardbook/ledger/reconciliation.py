@@ -281,7 +281,8 @@ def _m34() -> Correction:
     return Correction(
         "M34",
         "D",
-        "A layer keeps 64 MB of activations for a sequence, 32 layers 2 GB, XX",
+        "A layer keeps 64 MB of activations for a sequence, 32 layers 2 GB, so that only"
+        " a batch of 12 overflows 24 GB.",
         "MiB and GiB are called MB and GB, and four tensors are counted of the many a layer keeps.",
         (
             Figure("one layer", "MB", 64, bound / 10**6, full / 10**6),
