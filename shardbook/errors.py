@@ -29,7 +29,7 @@ def whole(argument: str, value: Any, low: int, high: int) -> int:
     fractional = isinstance(value, (float, Fraction))
     if isinstance(value, bool) or not (fractional or hasattr(value, "__index__")):
         raise InputError(argument, value, allowed)
-    if fractional and not (math.isfinite(value) and value % 1 == 0):
+    if fractional and not (math.isfinite(value % 1) and value % 1 == 0):
         raise InputError(argument, value, allowed)
     if not low <= value <= high:
         raise InputError(argument, value, allowed)
@@ -59,10 +59,11 @@ def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, Fraction):  # how the commands and controls read what a user typed
-        return f"{float(value):.15g}"
     try:
-        text = repr(value)
+        # Commands and controls read what a user typed as fractions.
+        text = f"{float(value):.15g}" if isinstance(value, Fraction) else repr(value)
+    except OverflowError:
+        text = "a number beyond 1e308"
     except ValueError:  # an int beyond the interpreter's digit limit
         text = f"an integer of {int(value).bit_length():,} bits"  # type: ignore[call-overload]
     return text if len(text) <= 80 else text[:77] + "..."

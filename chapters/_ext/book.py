@@ -3,10 +3,7 @@
 import argparse
 import functools
 import http.server
-import json
 import os
-import shutil
-import socketserver
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +16,8 @@ PORT = 8000
 
 def build() -> None:
     """Build the site into `_build/html`; ends the program with the builder's code if that fails."""
-    command = [sys.executable, "-m", "jupyter_book.cli.main", "build", str(ROOT)]
-    done = subprocess.run([*command, "-n", "-W", "--keep-going", "-q"], env=_environment())
+    builder = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    done = subprocess.run([*builder, "build", str(ROOT), "-n", "-W", "--keep-going", "-q"])
     if done.returncode:
         sys.exit(done.returncode)
     print(f"The book is in {SITE.relative_to(ROOT)}")
@@ -48,11 +45,6 @@ def serve() -> None:
         server.serve_forever()
     except KeyboardInterrupt:
         print()
-
-
-def _environment() -> dict[str, str]:
-    # Kernels on one machine talk over the loopback interface: nothing to encrypt.
-    return os.environ | {"PYTHONWARNINGS": "ignore::UserWarning"}
 
 
 def main() -> None:

@@ -125,4 +125,5 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.add_css_file("shardbook.css")
     app.add_js_file("explorer.js", loading_method="defer")
+    app.add_js_file("theme.js", loading_method="defer")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

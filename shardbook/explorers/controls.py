@@ -45,7 +45,7 @@ class Number:
         value = _PARSERS[self.kind](self.name, text)
         if self.integer:
             return whole(self.name, value, int(self.low), int(self.high))
-        return real(self.name, float(value), self.low, self.high, self.unit)
+        return real(self.name, value, self.low, self.high, self.unit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def table_html(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "".join(_cell(cell) for cell in row[1:])
         + "</tr>"
         for row in table.rows
     )
@@ -42,6 +42,11 @@ def table_html(table: Table) -> str:
         f"<table><caption>{escape(table.caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
+
+
+def _cell(text: str) -> str:
+    number = ' class="sb-number"' if text[:1].isdigit() else ""
+    return f"<td{number}>{escape(text)}</td>"
 
 
 def _control(explorer: str, control: Control, value: str) -> str:
