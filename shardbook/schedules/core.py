@@ -10,7 +10,7 @@ more than two predecessors. Node 0 ends at time 0. The simulation is one pass ov
 the compiled plan can be run again with other durations.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
@@ -116,40 +116,6 @@ class Run:
         return self.node_ends[self.plan.issue_node[action]]
 
 
-def compile_plan(actions: Iterable[Action]) -> Plan:
-    """Check a program and lay it out for `simulate`; linear in actions and dependencies.
-
-    Raises `ScheduleError` for a missing producer, a deadlock, or memory taken or released twice.
-    """
-    program = tuple(actions)
-    count = len(program)
-    preds, issue_of = _predecessors(program)
-    order = _topological(preds)
-    if len(order) < len(preds):
-        raise _deadlock(program, preds, set(order))
-    costs = [real("seconds", action.seconds, 0, _LONGEST) for action in program]
-    number = [0] * len(preds)
-    seconds, first, second = [0.0], [0], [0]
-    for node in order:
-        earlier = sorted({number[before] for before in preds[node]})
-        while len(earlier) > 2:
-            seconds.append(0.0)
-            first.append(earlier.pop())
-            second.append(earlier.pop())
-            earlier.append(len(seconds) - 1)
-        number[node] = len(seconds)
-        if node < count:
-            seconds.append(costs[node])
-        else:
-            seconds.append(real("issue", program[issue_of[node - count]].issue, 0, _LONGEST))
-        first.append(earlier[-1] if earlier else 0)
-        second.append(earlier[0] if earlier else 0)
-    issue_node = [0] * count
-    for at, action_index in enumerate(issue_of):
-        issue_node[action_index] = number[count + at]
-    return Plan(program, _pools(program), seconds, first, second, number[:count], issue_node)
-
-
 def simulate(plan: Plan, seconds: Sequence[float] | None = None, *, allocate: str = "start") -> Run:
     """Run a plan, with its own durations or others (``seconds``, one an action).
 
@@ -162,7 +128,7 @@ def simulate(plan: Plan, seconds: Sequence[float] | None = None, *, allocate: st
             raise InputError("seconds", len(seconds), f"give {len(plan.actions)} durations")
         costs = costs.copy()
         for node, value in zip(plan.node, seconds, strict=True):
-            costs[node] = real("seconds", value, 0, _LONGEST)
+            costs[node] = checked_seconds("seconds", value)
     starts: list[float] = []
     ends: list[float] = []
     start, end = starts.append, ends.append
@@ -199,7 +165,7 @@ def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
             ended = run.ends[allocation.released]
             if ended < taken:
                 reason = f"it releases {allocation.buffer} before that is taken"
-                raise _fault(run.plan.actions, allocation.released, reason)
+                raise program_fault(run.plan.actions, allocation.released, reason)
             events.append((ended, int(ended == taken), allocation.released, -allocation.size))
     events.sort(key=itemgetter(0, 1, 2))
     held = accumulate(size for _, _, _, size in events)
@@ -213,114 +179,20 @@ def _pick(values: list[float], nodes: list[int]) -> tuple[float, ...]:
     return picked
 
 
-def _predecessors(program: tuple[Action, ...]) -> tuple[list[list[int]], list[int]]:
-    """Nodes that end before each node starts: actions first, then the issues that matter."""
-    count = len(program)
-    slow = {action.host for action in program if action.issue or action.waits}
-    preds: list[list[int]] = []
-    issues: list[list[int]] = []
-    issue_of: list[int] = []
-    tail: dict[str, int] = {}
-    host_tail: dict[str, int] = {}
-    for index, action in enumerate(program):
-        stream = action.stream
-        before = []
-        if stream in tail:
-            before.append(tail[stream])
-        for need in action.needs:
-            if not 0 <= need < count:
-                raise _fault(program, index, f"it needs action {need}, which nothing produces")
-            # What ran earlier on the same stream has ended before the stream's last action.
-            if program[need].stream != stream or need >= index:
-                before.append(need)
-        tail[stream] = index
-        if action.host in slow:
-            issue = [host_tail[action.host]] if action.host in host_tail else []
-            for wait in action.waits:
-                if not 0 <= wait < count:
-                    raise _fault(program, index, f"its host waits for action {wait}: there is none")
-                issue.append(wait)
-            host_tail[action.host] = count + len(issues)
-            before.append(count + len(issues))
-            issues.append(issue)
-            issue_of.append(index)
-        preds.append(before)
-    return preds + issues, issue_of
+def checked_seconds(argument: str, value: float) -> float:
+    """Return a duration, s; raises `InputError` where it is negative or not finite."""
+    if type(value) is float and 0 <= value <= _LONGEST:
+        return value
+    return real(argument, value, 0, _LONGEST, "s")
 
 
-def _topological(preds: list[list[int]]) -> list[int]:
-    followers: list[list[int]] = [[] for _ in preds]
-    missing = [len(before) for before in preds]
-    for node, before in enumerate(preds):
-        for earlier in before:
-            followers[earlier].append(node)
-    order = [node for node, left in enumerate(missing) if not left]
-    for node in order:
-        for later in followers[node]:
-            missing[later] -= 1
-            if not missing[later]:
-                order.append(later)
-    return order
-
-
-def _pools(program: tuple[Action, ...]) -> dict[str, Pool]:
-    live: dict[tuple[str, str], tuple[int, int]] = {}
-    allocations: dict[str, list[Allocation]] = {}
-    deltas: dict[str, list[int]] = {}
-    streams: dict[str, set[str]] = {}
-    for index, action in enumerate(program):
-        for buffer in action.takes:
-            if (buffer.pool, buffer.name) in live:
-                raise _fault(program, index, f"it takes {buffer.name}, which is taken already")
-            live[buffer.pool, buffer.name] = (index, buffer.size)
-            deltas.setdefault(buffer.pool, []).append(buffer.size)
-            streams.setdefault(buffer.pool, set()).add(action.stream)
-        for buffer in action.releases:
-            if (buffer.pool, buffer.name) not in live:
-                raise _fault(program, index, f"it releases {buffer.name}, which is not taken")
-            taken, size = live.pop((buffer.pool, buffer.name))
-            allocations.setdefault(buffer.pool, []).append(
-                Allocation(buffer.name, size, taken, index)
-            )
-            deltas[buffer.pool].append(-size)
-            streams[buffer.pool].add(action.stream)
-    for (pool, name), (taken, size) in live.items():
-        allocations.setdefault(pool, []).append(Allocation(name, size, taken, None))
-    return {
-        pool: Pool(tuple(held), tuple(deltas[pool]) if len(streams[pool]) == 1 else None)
-        for pool, held in allocations.items()
-    }
-
-
-def _rows(program: tuple[Action, ...]) -> tuple[dict[str, list[str]], list[int]]:
+def program_fault(program: Sequence[Action], index: int, reason: str) -> ScheduleError:
+    """The error for the action at ``index``; its grid has a row for each stream."""
     rows: dict[str, list[str]] = {}
-    steps = []
-    for action in program:
+    step = 0
+    for at, action in enumerate(program):
         row = rows.setdefault(action.stream, [])
-        steps.append(len(row))
+        if at == index:
+            step = len(row)
         row.append(action.name)
-    return rows, steps
-
-
-def _fault(program: tuple[Action, ...], index: int, reason: str) -> ScheduleError:
-    rows, steps = _rows(program)
-    return ScheduleError(rows, program[index].stream, steps[index], reason)
-
-
-def _deadlock(program: tuple[Action, ...], preds: list[list[int]], done: set[int]) -> ScheduleError:
-    """The circle of waiting that stops the program, told from its first action on."""
-    count = len(program)
-    node = next(node for node in range(len(preds)) if node not in done)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while node not in seen:
-        seen[node] = len(path)
-        path.append(node)
-        node = next(before for before in preds[node] if before not in done)
-    circle = [node for node in path[seen[node] :] if node < count]
-    at = circle.index(min(circle))
-    circle = circle[at:] + circle[:at]
-    names = [program[node].name for node in [*circle, circle[0]]]
-    if len(circle) > 8:
-        names = [*names[:7], "…", names[-1]]
-    return _fault(program, circle[0], "deadlock: it waits for itself: " + " ← ".join(names))
+    return ScheduleError(rows, program[index].stream, step, reason)

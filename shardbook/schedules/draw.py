@@ -1,30 +1,44 @@
 """A run as text: one line a stream, time to the right."""
 
 import math
+from fractions import Fraction
 
-from shardbook.errors import real, whole
+from shardbook.errors import whole
 from shardbook.schedules.core import COMPUTE, Run
 from shardbook.schedules.timeline import spans
 
 
-def draw(run: Run, *, columns: int = 100, seconds_per_column: float | None = None) -> str:
+def draw(run: Run, *, columns: int = 160) -> str:
     """Draw a run; compute is filled with ``=``, communication and copies with ``-``.
 
-    A column is ``seconds_per_column``, by default so that the run fills ``columns``. An action
-    shorter than its name shows the name's beginning; one shorter than a column shows at most that.
+    A column is the largest time that divides every duration, or a part of it that makes room for
+    the names; where that takes more than ``columns``, the run is fitted to them, and short
+    actions show the beginning of their names.
     """
     whole("columns", columns, 10, 100_000)
-    scale = run.makespan / columns or 1.0
-    if seconds_per_column is not None:
-        least = run.makespan / 100_000 or 1e-12
-        scale = real("seconds_per_column", seconds_per_column, least, 1e15, "s")
-    width = math.ceil(run.makespan / scale - 1e-9)
+    scale = _column_seconds(run, columns)
     label = max((len(action.stream) for action in run.plan.actions), default=0)
     rows: dict[str, list[str]] = {}
     for span in spans(run):
-        row = rows.setdefault(span.stream, ["."] * width)
+        row = rows.setdefault(span.stream, ["."] * round(run.makespan / scale))
         first, last = round(span.start / scale), round(span.end / scale)
         fill = "=" if span.kind == COMPUTE else "-"
         row[first:last] = (span.name + fill * (last - first))[: last - first]
     lines = [f"{stream:<{label}} {''.join(row)}" for stream, row in rows.items()]
-    return "\n".join([*lines, f"{'':<{label}} 0 to {run.makespan:g} s, {scale:g} s a column"])
+    return "\n".join([*lines, f"{'':<{label}} 0 to {run.makespan:g} s, {scale:.4g} s a column"])
+
+
+def _column_seconds(run: Run, columns: int) -> float:
+    fitted = run.makespan / columns or 1.0
+    lengths = {Fraction(span.end - span.start).limit_denominator(1000) for span in spans(run)}
+    lengths.discard(Fraction(0))
+    if not lengths:
+        return fitted
+    common = Fraction(
+        math.gcd(*(length.numerator for length in lengths)),
+        math.lcm(*(length.denominator for length in lengths)),
+    )
+    longest_name = max(len(action.name) for action in run.plan.actions)
+    parts = math.ceil(longest_name * common / min(lengths))
+    exact = float(common / parts)
+    return exact if run.makespan <= exact * columns else fitted

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shardbook.errors import InputError, real, whole
+from shardbook.schedules.compiling import compile_plan
 from shardbook.schedules.core import (
     COMMUNICATION,
     COMPUTE,
@@ -20,7 +21,6 @@ from shardbook.schedules.core import (
     Buffer,
     Plan,
     Run,
-    compile_plan,
     simulate,
 )
 

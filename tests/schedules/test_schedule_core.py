@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardbook.errors import InputError
-from shardbook.schedules.core import Action, Buffer, compile_plan, simulate
+from shardbook.schedules.compiling import compile_plan
+from shardbook.schedules.core import Action, Buffer, simulate
 from shardbook.schedules.faults import ScheduleError
 from shardbook.schedules.timeline import (
     busy,
