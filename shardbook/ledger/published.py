@@ -108,7 +108,7 @@ def table_2() -> tuple[ModelSize, ...]:
             parallel * _TABLE_2_RANKS,
             stage,
             largest_model(_TABLE_2_CARD, _TABLE_2_RANKS, stage, model_parallel=parallel),
-            parallel * _nearest_tenth(largest_model(_TABLE_2_CARD, _TABLE_2_RANKS, stage)),
+            parallel * round(largest_model(_TABLE_2_CARD, _TABLE_2_RANKS, stage), -8),
             printed,
         )
         for parallel, row in _TABLE_2.items()
@@ -121,8 +121,3 @@ def as_printed(parameters: int) -> str:
     if parameters >= 5 * 10**11:
         return f"{parameters / 10**12:.1g}T"
     return f"{parameters / 10**9:g}B"
-
-
-def _nearest_tenth(parameters: int) -> int:
-    tenth = 10**8
-    return (parameters + tenth // 2) // tenth * tenth

@@ -7,6 +7,7 @@ simulations. Every number but the claimed one is computed.
 from collections.abc import Callable
 from typing import Final
 
+from shardbook.corrections import Correction, Figure
 from shardbook.errors import one_of
 from shardbook.ledger.activations import (
     layer_bytes,
@@ -23,7 +24,6 @@ from shardbook.ledger.calculators import (
     mixed_precision_comparison,
     real_model,
 )
-from shardbook.ledger.correction import Correction, Figure
 from shardbook.ledger.fits import floor_bytes, smallest_ranks
 from shardbook.ledger.published import table_2
 from shardbook.ledger.recipes import recipe_named
