@@ -61,7 +61,8 @@ def largest_hidden(contiguous_bytes: int, tiles: int = 1) -> int:
 def update_bytes(ledger: Ledger) -> int:
     """Bytes (B) on the fullest rank while the update turns one unit's gradients into FP32.
 
-    The states and 4 B for each element of the largest piece that this rank updates.
+    The states and 4 B for each element of the largest piece that this rank updates. At stages 2 and
+    3 a step peaks earlier, in backward.
     """
     largest = max(ledger.units)
     piece = largest if ledger.stage == 0 else -(-largest // ledger.ranks)
