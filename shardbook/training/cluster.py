@@ -21,8 +21,8 @@ from shardbook.training.rank import Rank
 from shardbook.training.rendezvous import Call, HangError, diagnose, ready
 
 Array = NDArray[Any]
-#: (rank, call) → the call that the rank really makes
-Alter = Callable[[int, Call], Call]
+#: (rank, action, call) → the call that the rank really makes, or None
+Alter = Callable[[int, Action, Call], Call | None]
 
 _RINGS = {
     "all-reduce": ring_all_reduce,
@@ -112,7 +112,10 @@ def _advance(
         if len(call.group) == 1:
             rank.receive(action, vector)
             continue
-        made = alter(rank.rank, call) if alter else call
+        made = alter(rank.rank, action, call) if alter else call
+        if made is None:
+            rank.go_on(action)
+            continue
         traffic.calls[rank.rank].append(made)
         waiting[rank.rank] = (action, made, vector)
         return

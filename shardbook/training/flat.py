@@ -6,6 +6,8 @@ the vector, and so are their gradients of the gradient's vector.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from numpy.typing import NDArray
@@ -45,6 +47,7 @@ class FlatUnit:
         return flat[:cut].reshape(self.outputs, self.inputs), flat[cut : self.elements]
 
 
+@lru_cache(maxsize=64)
 def flat_units(layers: tuple[int, ...], multiple: int) -> tuple[FlatUnit, ...]:
     """Return the units of a network whose widths are ``layers``, input first.
 
@@ -54,10 +57,7 @@ def flat_units(layers: tuple[int, ...], multiple: int) -> tuple[FlatUnit, ...]:
     if not 2 <= len(layers) <= 65:
         raise InputError("layers", ",".join(map(str, layers)), "give 2 to 65 widths, input first")
     widths = [whole("layers", width, 1, 4096) for width in layers]
-    return tuple(
-        FlatUnit(inputs, outputs, multiple)
-        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True)
-    )
+    return tuple(FlatUnit(inputs, outputs, multiple) for inputs, outputs in pairwise(widths))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,16 @@ STEP_ACTIONS: Final = {
 }
 #: the actions in which ranks meet
 COMMUNICATION: Final = frozenset(
-    "unshard all-reduce reduce-scatter all-gather all-reduce-weights reduce-scatter-weights"
-    " count overflow".split()
+    {
+        "unshard",
+        "all-reduce",
+        "reduce-scatter",
+        "all-gather",
+        "all-reduce-weights",
+        "reduce-scatter-weights",
+        "count",
+        "overflow",
+    }
 )
 
 

@@ -130,6 +130,11 @@ class Rank:
         if self.device.holds(Name("local_gradients", unit)):
             self._accumulate(unit)
 
+    def go_on(self, action: Action) -> None:
+        """Leave the collective out (a fault): a gradient is kept as if it had been reduced."""
+        if action.unit is not None and self.device.holds(Name("local_gradients", action.unit)):
+            self._accumulate(action.unit)
+
     @property
     def _gathers(self) -> bool:
         return self.kind.shards_weights and self.layout.shard > 1

@@ -48,14 +48,11 @@ class Hang:
         return f"{self.reason}\n{self.grid()}"
 
     def grid(self, rows: int = 4) -> str:
-        """Draw the last calls, a column a rank; ✗ marks the first row in which they differ."""
+        """Draw the last calls, a column a rank; ✗ marks the first row in which a rank is stuck."""
         columns = list(self.histories.values())
         longest = max(len(calls) for calls in columns)
         table = [[_cell(calls, row) for calls in columns] for row in range(longest)]
-        fault = next(
-            (row for row in range(longest) if len({c[row : row + 1] for c in columns}) > 1),
-            longest - 1,
-        )
+        fault = min(wait.number for wait in self.waits if wait.waits_for)
         shown = range(max(0, fault - rows + 1), min(longest, fault + 2))
         heads = [f"rank {rank}" for rank in self.histories]
         widths = [

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from shardbook.training.cluster import Sent, run_programs
 from shardbook.training.data import Data, SeededData
 from shardbook.training.device import Entry, Name
 from shardbook.training.loss import token_mean
-from shardbook.training.programs import Program
+from shardbook.training.programs import Action, Program
 from shardbook.training.rank import NextBatch, Rank
 from shardbook.training.rendezvous import Call
 from shardbook.training.settings import Settings
@@ -58,7 +59,7 @@ def _own_rows(step: int, rank: int) -> int:
     return rank
 
 
-def _same_call(step: int, rank: int, call: Call) -> Call:
+def _same_call(step: int, rank: int, action: Action, call: Call) -> Call | None:
     return call
 
 
@@ -74,8 +75,8 @@ class Hooks:
     program: Callable[[int, int, Program], Program] = _same_program
     #: the rank whose rows a rank reads
     reads: Callable[[int, int], int] = _own_rows
-    #: the call that a rank makes, given the one it should make
-    call: Callable[[int, int, Call], Call] = _same_call
+    #: the call that a rank makes for an action, given the one it should make; None: it makes none
+    call: Callable[[int, int, Action, Call], Call | None] = _same_call
     #: called after the step
     after: Callable[[int, Sequence[Rank]], None] = _nothing
 
@@ -132,9 +133,7 @@ class Trainer:
             scale = self.loss_scale.scale if self.loss_scale else 1.0
             rank.begin(step, scale, source)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is a result here
-            traffic = run_programs(
-                self.ranks, programs, lambda rank, call: self.hooks.call(step, rank, call)
-            )
+            traffic = run_programs(self.ranks, programs, partial(self.hooks.call, step))
         skipped = self.ranks[0].skip
         if self.loss_scale:
             self.loss_scale = self.loss_scale.after(skipped)

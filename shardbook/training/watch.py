@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shardbook.training import network
-from shardbook.training.device import checksum
 from shardbook.training.loss import squared_error
 from shardbook.training.rank import Rank
 from shardbook.training.state import categories, gather
@@ -86,7 +86,7 @@ def _joint_gradient(ranks: Sequence[Rank], batches: Batches) -> Array:
     targets = np.concatenate([y for _, y in pieces])
     flat = gather(ranks, "weights").astype(np.float32)
     starts = np.cumsum([0, *(shape.elements for shape in settings.units)])
-    weights = [flat[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    weights = [flat[a:b] for a, b in pairwise(starts)]
     kept = []
     for number, shape in enumerate(settings.units):
         inputs = network.activation(number, inputs)
@@ -106,4 +106,5 @@ def _spread(ranks: Sequence[Rank]) -> float:
     firsts = {rank.layout.shard_group(rank.rank)[0] for rank in ranks}
     views = range(len(ranks)) if not ranks[0].kind.shards_weights else sorted(firsts)
     full = [gather(ranks, "weights", view).astype(np.float32) for view in views]
-    return float(max(np.abs(weights - full[0]).max() for weights in full))
+    with np.errstate(invalid="ignore"):  # infinite weights have no difference
+        return float(max(np.abs(weights - full[0]).max() for weights in full))
