@@ -6,7 +6,7 @@ for an all-gather and both for an all-reduce; a rank sends (N - 1)/N of the data
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 from shardbook.collectives.contract import contract
 from shardbook.collectives.plan import (
@@ -29,19 +29,15 @@ Blocks = tuple[tuple[int, ...], ...]
 def reduce_scatter_rounds(order: tuple[int, ...], blocks: Blocks) -> Iterator[Round]:
     """Sum ``blocks[i]`` along the ring ``order`` so that the whole of it ends at ``order[i]``.
 
-    A block, a tuple of chunks, starts behind its owner and visits it last: the summation order
-    of ``blocks[i]`` is order[i + 1], order[i + 2], …, order[i].
+    A block is a tuple of chunks, as many in each; it starts behind its owner and visits it last:
+    the summation order of ``blocks[i]`` is order[i + 1], order[i + 2], …, order[i].
     """
-    n = len(order)
-    for k in range(n - 1):
-        yield _shift(order, blocks, k + 1, add=True)
+    return _turns(order, blocks, range(1, len(order)), add=True)
 
 
 def all_gather_rounds(order: tuple[int, ...], blocks: Blocks) -> Iterator[Round]:
     """Pass ``blocks[i]``, whole at ``order[i]``, once around the ring ``order``."""
-    n = len(order)
-    for k in range(n - 1):
-        yield _shift(order, blocks, k, add=False)
+    return _turns(order, blocks, range(len(order) - 1), add=False)
 
 
 def ring_reduce_scatter(
@@ -138,16 +134,16 @@ def gloo_sizes(elements: int, element_bytes: int, ranks: int) -> tuple[int, ...]
     return tuple(max(0, min(chunk, elements - i * chunk)) for i in range(n))
 
 
-def _shift(order: tuple[int, ...], blocks: Blocks, back: int, *, add: bool) -> Round:
-    """Let ``order[i]`` send ``blocks[i - back]`` to ``order[i + 1]``, for every i (mod N)."""
-    sent = blocks[-back:] + blocks[:-back] if back else blocks
-    neighbours = order[1:] + order[:1]
-    moves = [
-        (source, target, chunk, add)
-        for source, target, block in zip(order, neighbours, sent, strict=True)
-        for chunk in block
-    ]
-    return tuple(map(Transfer._make, moves))
+def _turns(order: tuple[int, ...], blocks: Blocks, behind: range, *, add: bool) -> Iterator[Round]:
+    """Let ``order[i]`` send ``blocks[i - k]`` to ``order[i + 1]`` (mod N), for k in ``behind``."""
+    width = len(blocks[0])
+    sources = [rank for rank in order for _ in range(width)]
+    targets = sources[width:] + sources[:width]
+    chunks = [chunk for block in blocks for chunk in block]
+    for k in behind:
+        cut = len(chunks) - k * width
+        sent = chunks[cut:] + chunks[:cut]
+        yield tuple(map(Transfer._make, zip(sources, targets, sent, repeat(add), strict=False)))
 
 
 def _ring(

@@ -1,0 +1,230 @@
+"""Every algorithm of every collective does what the collective promises, at its stated cost."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardbook.collectives.build import ALGORITHMS, plan_of, squarest_node
+from shardbook.collectives.exchange import direct, halving_doubling
+from shardbook.collectives.hierarchical import hierarchical, hybrid_reduce
+from shardbook.collectives.measure import measure
+from shardbook.collectives.network import flat
+from shardbook.collectives.plan import even_sizes
+from shardbook.collectives.ring import ring_all_to_all, ring_broadcast, ring_reduce
+from shardbook.collectives.run import run_on_vectors
+from shardbook.collectives.tree import binary, naive, tree
+from shardbook.collectives.verify import verify
+from shardbook.errors import InputError
+
+PAIRS = [(collective, name) for name, done in ALGORITHMS.items() for collective in done]
+
+
+def powers_only(collective, algorithm):
+    return algorithm == "halving-doubling" and collective != "all-reduce"
+
+
+def plan_or_skip(collective, algorithm, n, elements, width=None):
+    if powers_only(collective, algorithm) and n & (n - 1):
+        n = 1 << (n.bit_length() - 1)
+    return plan_of(collective, algorithm, n, elements, width), n
+
+
+def expected_and_inputs(collective, n, elements, seed):
+    """What each rank gives and gets, written down from the MPI standard, not from a plan."""
+    sizes = even_sizes(elements, n)
+    ends = np.cumsum(sizes)[:-1]
+    full = list(np.random.default_rng(seed).integers(-1000, 1000, (n, elements)))
+    pieces = [np.split(vector, ends) for vector in full]
+    nothing = np.empty(0, int)
+    total = sum(full)
+    shards = [pieces[0][rank] for rank in range(n)]
+    return {
+        "all-reduce": (full, [total] * n),
+        "reduce-scatter": (full, np.split(total, ends)),
+        "all-gather": (shards, [full[0]] * n),
+        "all-to-all": (
+            full,
+            [np.concatenate([pieces[i][j] for i in range(n)]) for j in range(n)],
+        ),
+        "broadcast": ([full[0]] + [nothing] * (n - 1), [full[0]] * n),
+        "reduce": (full, [total] + [nothing] * (n - 1)),
+        "gather": (shards, [full[0]] + [nothing] * (n - 1)),
+        "scatter": ([full[0]] + [nothing] * (n - 1), shards),
+    }[collective]
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(st.integers(1, 12), st.integers(0, 30), st.integers(0, 5))
+def test_every_algorithm_gives_the_collectives_result(collective, algorithm, n, elements, seed):
+    plan, n = plan_or_skip(collective, algorithm, n, elements)
+    inputs, expected = expected_and_inputs(collective, n, elements, seed)
+    results = run_on_vectors(plan, inputs)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+    assert verify(plan), verify(plan)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("elements", [0, 1, 7, 1000])
+def test_bytes_sent_by_all_follow_the_formulas(n, elements):
+    s, sizes = elements, even_sizes(elements, n)
+
+    def sent(collective, algorithm):
+        return sum(measure(plan_of(collective, algorithm, n, s), flat(0, 1)).sent)
+
+    assert sent("all-reduce", "ring") == 2 * (n - 1) * s
+    assert sent("reduce-scatter", "ring") == (n - 1) * s
+    assert sent("all-gather", "ring") == (n - 1) * s
+    assert sent("all-reduce", "tree") == sent("all-reduce", "naive") == 2 * (n - 1) * s
+    assert sent("all-reduce", "direct") == n * (n - 1) * s
+    assert sent("reduce-scatter", "direct") == sent("all-gather", "direct") == (n - 1) * s
+    assert sent("all-to-all", "direct") == (n - 1) * s
+    hops = sum(((j - i) % n) * sizes[j] for i in range(n) for j in range(n))
+    assert sent("all-to-all", "ring") == hops
+    for algorithm in ("ring", "tree", "naive", "direct", "hierarchical"):
+        assert sent("broadcast", algorithm) == (n - 1) * s
+    assert sent("gather", "naive") == sent("scatter", "naive") == s - sizes[0]
+    assert sent("all-gather", "naive") == s - sizes[0] + (n - 1) * s
+    assert sent("reduce-scatter", "naive") == (n - 1) * s + s - sizes[0]
+
+
+@pytest.mark.parametrize("n", range(1, 18))
+def test_rounds_follow_the_formulas(n):
+    def rounds(collective, algorithm):
+        return len(list(plan_of(collective, algorithm, n, 100).rounds))
+
+    up = int(math.log2(n))
+    alone = n == 1
+    assert rounds("all-reduce", "ring") == 2 * (n - 1)
+    assert rounds("all-gather", "ring") == rounds("all-to-all", "ring") == n - 1
+    assert rounds("broadcast", "ring") == (0 if alone else 2 * n - 2)
+    assert rounds("all-reduce", "tree") == 2 * up
+    assert rounds("broadcast", "tree") == up
+    assert rounds("all-reduce", "naive") == (0 if alone else 2)
+    assert rounds("all-reduce", "direct") == (0 if alone else 1)
+    fold = 0 if n == 1 << up else 2
+    assert rounds("all-reduce", "halving-doubling") == 2 * up + fold
+    width = squarest_node(n)
+    nodes = n // width
+    assert rounds("all-reduce", "hierarchical") == 2 * (width - 1) + 2 * (nodes - 1)
+
+
+def test_chunks_of_one_ring_differ_by_one_byte_and_nothing_is_padded():
+    sent = measure(plan_of("all-reduce", "ring", 4, 10), flat(0, 1)).sent
+    assert sum(sent) == 2 * 3 * 10
+    # rank r sends all but chunk r, then all but chunk r + 1; the chunks have 3, 3, 2, 2 bytes
+    assert sent == (14, 15, 16, 15)
+
+
+def test_halving_sends_half_then_a_quarter():
+    plan = halving_doubling("reduce-scatter", 8, 80)
+    loads = [sum(10 for move in moves if move.source == 0) for moves in plan.rounds]
+    assert loads == [40, 20, 10]
+    partners = [{move.target for move in moves if move.source == 5} for moves in plan.rounds]
+    assert partners == [{1}, {7}, {4}]
+
+
+def test_binary_tree_has_heap_order():
+    assert binary((9, 8, 7, 6, 5)) == (((9, 8), (9, 7)), ((8, 6), (8, 5)))
+    assert binary((3,)) == ()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+def test_a_chain_takes_ranks_plus_chunks_minus_two_rounds(n, pieces):
+    for make in (ring_broadcast, ring_reduce):
+        plan = make(n, [3] * pieces)
+        assert verify(plan)
+        assert len(list(plan.rounds)) == (n + pieces - 2 if n > 1 else 0)
+
+
+def test_all_to_all_with_uneven_loads():
+    """Expert parallelism: what a rank sends differs from target to target and rank to rank."""
+    sizes = list(range(9))
+    for plan in (
+        ring_all_to_all(3, [1, 0, 2]),
+        direct("all-to-all", 3, [1, 0, 2]),
+        hierarchical("all-to-all", 4, [1, 0, 2, 5], 2),
+    ):
+        assert verify(plan)
+    assert len(sizes) == 9
+
+
+def test_roots_are_the_first_rank_given():
+    for plan in (naive("broadcast", [5, 2, 9], 4), tree("broadcast", [5, 2, 9], 4)):
+        assert plan.chunks[0].sources == (5,)
+        assert {move.source for moves in plan.rounds for move in moves} == {5}
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.sampled_from([(1, 4), (2, 2), (2, 4), (3, 2), (4, 4), (3, 5)]), st.integers(0, 50))
+def test_hierarchical_works_for_any_shape_and_talks_only_to_its_place(shape, elements):
+    nodes, width = shape
+    for collective in ALGORITHMS["hierarchical"]:
+        plan = hierarchical(collective, nodes * width, elements, width)
+        assert verify(plan), verify(plan)
+        for moves in plan.rounds:
+            for move in moves:
+                same_node = move.source // width == move.target // width
+                assert same_node or move.source % width == move.target % width
+
+
+def test_hybrid_reduce_is_the_direct_sum():
+    """Document B section 5.5: 2 nodes of 8, within 2.0e-15 of the direct sum."""
+    vectors = list(np.random.default_rng(0).standard_normal((16, 160)))
+    plan = hybrid_reduce(16, 160, 8)
+    assert verify(plan), verify(plan)
+    bound = 15 * np.finfo(float).eps * sum(np.abs(vector) for vector in vectors)
+    total = sum(vectors)
+    for rank, shard in enumerate(run_on_vectors(plan, vectors)):
+        # chunk m·8 + l is part m of shard l, ten elements each
+        places = [np.arange(10) + 10 * (node * 8 + rank % 8) for node in range(2)]
+        index = np.concatenate(places)
+        assert np.all(np.abs(shard - total[index]) <= bound[index])
+        assert np.max(np.abs(shard - total[index])) < 2.0e-14
+    assert np.any(run_on_vectors(plan, vectors)[0] != total[np.r_[0:10, 80:90]])
+
+
+@pytest.mark.parametrize("group", [1, 2, 3, 4, 6, 12])
+def test_hybrid_reduce_between_data_parallel_and_full_sharding(group):
+    counted = measure(hybrid_reduce(12, 1200, group), flat(0, 1))
+    assert verify(hybrid_reduce(12, 13, group))
+    replicas = 12 // group
+    inside, across = 1200 * (group - 1) // group, 2 * 1200 * (replicas - 1) // (group * replicas)
+    assert counted.sent == (inside + across,) * 12
+
+
+@pytest.mark.parametrize(("ranks", "width"), [(1, 1), (4, 2), (7, 7), (8, 4), (12, 4), (64, 8)])
+def test_default_nodes_are_as_square_as_it_goes(ranks, width):
+    assert squarest_node(ranks) == width
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: plan_of("all-reduce", "nope", 2, 2),
+        lambda: plan_of("nope", "ring", 2, 2),
+        lambda: plan_of("gather", "ring", 2, 2),
+        lambda: plan_of("all-to-all", "halving-doubling", 2, 2),
+        lambda: halving_doubling("all-gather", 3, 3),
+        lambda: hierarchical("all-reduce", 6, 6, 4),
+        lambda: hierarchical("gather", 6, 6, 3),
+        lambda: hierarchical("all-reduce", 6, 6, 7),
+        lambda: direct("reduce", 4, 4),
+        lambda: tree("sum", 4, 4),
+        lambda: plan_of("all-reduce", "ring", 0, 4),
+        lambda: plan_of("all-reduce", "ring", 4, -1),
+    ],
+)
+def test_bad_input_is_refused(make):
+    with pytest.raises(InputError):
+        make()
+
+
+def test_a_refused_algorithm_is_told_what_the_collective_has():
+    with pytest.raises(InputError, match="gather has tree, naive"):
+        plan_of("gather", "direct", 4, 4)
