@@ -3,7 +3,6 @@
 import argparse
 import functools
 import http.server
-import os
 import subprocess
 import sys
 from pathlib import Path

@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx.util import logging
+
+LOGGER = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = Path(__file__).parent / "static"
 VENDORED = {
@@ -117,11 +121,30 @@ def _drop_thebe(app: Any, page: str, template: str, context: dict[str, Any], doc
     ]
 
 
+def _demand_alt_texts(app: Any, doctree: nodes.document) -> None:
+    """Warn about an image without an alt text of its own; a warning fails the build."""
+    for image in doctree.findall(nodes.image):
+        alt = image.get("alt", "").strip()
+        if len(alt.split()) < 3 or alt == image.get("uri"):
+            LOGGER.warning(
+                "this image has no alt text that states what it shows: %r", alt, location=image
+            )
+
+
+def _quoted(
+    name: str, rawtext: str, text: str, lineno: int, inliner: Any, *_: Any
+) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """Role ``quoted``: what a source says, in its words or figures, with the source in brackets."""
+    return [nodes.inline(rawtext, text, classes=["sb-quoted"])], []
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register the extension with Sphinx."""
     app.connect("config-inited", _use_cache_of_this_engine, priority=100)
     app.connect("builder-inited", _gather_static_files)
     app.connect("env-get-outdated", _stale_pages)
+    app.connect("doctree-read", _demand_alt_texts)
+    app.add_role("quoted", _quoted)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.add_css_file("shardbook.css")
     app.add_js_file("explorer.js", loading_method="defer")

@@ -220,7 +220,8 @@ def test_axe_finds_no_violation(scheme: str, site: Path, address: str, browser: 
     for page in pages(site):
         tab.goto(f"{address}/{page}", wait_until="networkidle")
         tab.evaluate(
-            "document.querySelectorAll('.sb-quiz details').forEach(d => {d.removeAttribute('name'); d.open = true})"
+            "document.querySelectorAll('.sb-quiz details')"
+            ".forEach(option => {option.removeAttribute('name'); option.open = true})"
         )
         tab.add_script_tag(path=str(AXE))
         result = tab.evaluate(
