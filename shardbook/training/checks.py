@@ -4,14 +4,12 @@ A run with a wrong collective often trains on: its loss falls, only more slowly 
 place. Each check compares what must be equal, and says which step and rank breaks the rule.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
-
-from shardbook.training.trainer import StepReport
 from shardbook.training.watch import Observed
 
 #: how far a reduced gradient may be, relative to its norm, from the joint batch's in float32;
@@ -32,62 +30,60 @@ class Finding:
         return f"step {self.step}, rank {self.rank}: {self.text}"
 
 
-def same_weights(steps: Sequence[StepReport]) -> Finding | None:
+def same_weights(steps: Sequence[Observed]) -> Finding | None:
     """Every rank computes with the same weights: one checksum per unit, compared over ranks."""
-    for report, seen in _observed(steps):
+    for seen in steps:
         for rank, units in enumerate(seen.used_weights):
             for unit, (own, first) in enumerate(zip(units, seen.used_weights[0], strict=True)):
                 if own != first:
                     text = f"the weights of unit {unit} are not those of rank 0"
-                    return Finding("same-weights", report.step, rank, text)
+                    return Finding("same-weights", seen.step, rank, text)
     return None
 
 
-def distinct_data(steps: Sequence[StepReport]) -> Finding | None:
+def distinct_data(steps: Sequence[Observed]) -> Finding | None:
     """No two ranks read the same rows: a checksum of each rank's inputs."""
-    for report, seen in _observed(steps):
+    for seen in steps:
         owner: dict[int, int] = {}
         for rank, batches in enumerate(seen.batches):
             for batch in batches:
                 if owner.setdefault(batch, rank) != rank:
                     text = f"reads the rows of rank {owner[batch]}"
-                    return Finding("distinct-data", report.step, rank, text)
+                    return Finding("distinct-data", seen.step, rank, text)
     return None
 
 
-def state_at_rest(steps: Sequence[StepReport]) -> Finding | None:
+def state_at_rest(steps: Sequence[Observed]) -> Finding | None:
     """Stored states don't change between steps: one checksum at a step's end and the next's start.
 
     Finds nothing in the last step: nobody reads its states any more.
     """
-    seen = _observed(steps)
-    for (before, end), (_, start) in pairwise(seen):
+    for end, start in pairwise(steps):
         for rank, (was, now) in enumerate(zip(end.stored_after, start.stored_before, strict=True)):
             if was != now:
                 text = "its stored states changed before the next step began"
-                return Finding("state-at-rest", before.step, rank, text)
+                return Finding("state-at-rest", end.step, rank, text)
     return None
 
 
-def joint_gradient(steps: Sequence[StepReport]) -> Finding | None:
+def joint_gradient(steps: Sequence[Observed]) -> Finding | None:
     """The reduced gradient is that of the joint batch, computed on one device."""
-    for report, seen in _observed(steps):
-        if report.skipped:
+    for seen in steps:
+        if seen.skipped:
             continue
-        norm = float(np.linalg.norm(seen.joint_gradient))
-        for rank, gradient in enumerate(seen.gradients):
-            distance = float(np.linalg.norm(gradient - seen.joint_gradient))
-            if not distance <= GRADIENT_TOLERANCE * norm:
-                ratio = float(np.linalg.norm(gradient)) / norm if norm else float("inf")
+        for rank, distance in enumerate(seen.gradient_distances):
+            if not distance <= GRADIENT_TOLERANCE * seen.joint_norm:
+                scale = seen.joint_norm or math.nan
                 text = (
-                    f"its reduced gradient is not the joint batch's: {ratio:.3g} times as long,"
-                    f" {distance / norm if norm else float('inf'):.0%} of its norm away"
+                    "its reduced gradient is not the joint batch's:"
+                    f" {seen.gradient_norms[rank] / scale:.3g} times as long,"
+                    f" {distance / scale:.0%} of its norm away"
                 )
-                return Finding("joint-gradient", report.step, rank, text)
+                return Finding("joint-gradient", seen.step, rank, text)
     return None
 
 
-Check = Callable[[Sequence[StepReport]], Finding | None]
+Check = Callable[[Sequence[Observed]], Finding | None]
 #: name → check, in the order in which they are tried: cheap and specific ones first
 CHECKS: Final[dict[str, Check]] = {
     "distinct-data": distinct_data,
@@ -97,11 +93,7 @@ CHECKS: Final[dict[str, Check]] = {
 }
 
 
-def findings(steps: Sequence[StepReport]) -> tuple[Finding, ...]:
+def findings(steps: Sequence[Observed]) -> tuple[Finding, ...]:
     """Return what each check finds first in a watched run; nothing for a healthy one."""
     found = (check(steps) for check in CHECKS.values())
     return tuple(finding for finding in found if finding is not None)
-
-
-def _observed(steps: Sequence[StepReport]) -> list[tuple[StepReport, Observed]]:
-    return [(report, report.observed) for report in steps if report.observed is not None]

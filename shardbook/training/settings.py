@@ -1,7 +1,7 @@
 """The settings of a run, checked once, and what follows from them."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from shardbook.training.programs import Options, Program, program
 from shardbook.training.strategies import Strategy, strategy
 
 #: the network of the lecture: 32,656 parameters in 5 units
-LAYERS = (32, 96, 96, 96, 96, 16)
+LAYERS: Final = (32, 96, 96, 96, 96, 16)
+#: parameters of all ranks together: at 16 bytes each they still fit a laptop
+MOST_STORED: Final = 10**8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,12 @@ class Settings:
                 raise InputError("tokens", self.tokens, f"give {self.ranks} counts, one per rank")
             for count in self.tokens:
                 whole("tokens", count, 0, self.samples)
+            if not any(self.tokens):
+                raise InputError("tokens", self.tokens, "give at least one rank a token")
+        stored = self.ranks * self.padded_parameters
+        if stored > MOST_STORED:
+            allowed = f"the ranks together may hold {MOST_STORED:,} parameters"
+            raise InputError("layers", f"{stored:,} parameters on {self.ranks} ranks", allowed)
 
     @property
     def kind(self) -> Strategy:

@@ -138,11 +138,12 @@ class Trainer:
         if self.loss_scale:
             self.loss_scale = self.loss_scale.after(skipped)
         self.steps_done += 1
-        observed = watch.after(self.ranks, before) if before else None
+        loss = token_mean([r.loss_sum for r in self.ranks], [r.tokens for r in self.ranks])
+        observed = watch.after(self.ranks, before, step, loss) if before else None
         self.hooks.after(step, self.ranks)
         return StepReport(
             step,
-            token_mean([r.loss_sum for r in self.ranks], [r.tokens for r in self.ranks]),
+            loss,
             skipped,
             tuple(
                 RankReport(

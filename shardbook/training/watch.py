@@ -27,14 +27,18 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One step, seen by the checks; a list entry a rank unless said otherwise."""
+    """One step, seen by the checks; tuples have an entry a rank."""
 
+    step: int
+    loss: float
+    skipped: bool
     batches: tuple[tuple[int, ...], ...]  #: checksum of the inputs, one a micro-batch
     used_weights: tuple[tuple[int, ...], ...]  #: checksum of the full weights of each unit
     stored_before: tuple[int, ...]  #: checksum of the states when the step began
     stored_after: tuple[int, ...]  #: and when it ended
-    joint_gradient: Array  #: [Ψ] float32: what the reduced gradient should be
-    gradients: tuple[Array, ...]  #: [Ψ] float32, the reduced gradient that the rank updates with
+    joint_norm: float  #: of the joint batch's gradient, computed on one device
+    gradient_norms: tuple[float, ...]  #: of the reduced gradient that the rank updates with
+    gradient_distances: tuple[float, ...]  #: the norm of its difference from the joint one
     weights_spread: float  #: largest difference of a full weight between two ranks
 
 
@@ -43,17 +47,27 @@ def before(ranks: Sequence[Rank], batches: Batches) -> Before:
     return Before(_stored(ranks), _joint_gradient(ranks, batches))
 
 
-def after(ranks: Sequence[Rank], start: Before) -> Observed:
-    """Look at the ranks when the step has ended."""
+def after(ranks: Sequence[Rank], start: Before, step: int, loss: float) -> Observed:
+    """Look at the ranks when step number ``step`` has ended."""
+    joint = start.joint_gradient
+    gradients = _gradients(ranks)
     return Observed(
+        step,
+        loss,
+        ranks[0].skip,
         tuple(tuple(rank.batch_checksums) for rank in ranks),
         tuple(tuple(c for _, c in sorted(r.weights_checksums.items())) for r in ranks),
         start.stored,
         _stored(ranks),
-        start.joint_gradient,
-        _gradients(ranks),
+        _norm(joint),
+        tuple(_norm(gradient) for gradient in gradients),
+        tuple(_norm(gradient - joint) for gradient in gradients),
         _spread(ranks),
     )
+
+
+def _norm(vector: Array) -> float:
+    return float(np.linalg.norm(vector.astype(np.float64)))
 
 
 def _stored(ranks: Sequence[Rank]) -> tuple[int, ...]:
@@ -61,7 +75,7 @@ def _stored(ranks: Sequence[Rank]) -> tuple[int, ...]:
     return tuple(rank.device.checksum(names) for rank in ranks)
 
 
-def _gradients(ranks: Sequence[Rank]) -> tuple[Array, ...]:
+def _gradients(ranks: Sequence[Rank]) -> list[Array]:
     """Put each rank's view of the gradient together: its own, or its shard group's parts."""
     views = []
     for rank in ranks:
@@ -73,7 +87,7 @@ def _gradients(ranks: Sequence[Rank]) -> tuple[Array, ...]:
                 vector = np.concatenate([ranks[r].gradients_used[number] for r in group])
             parts.append(vector[: shape.elements])
         views.append(np.concatenate(parts))
-    return tuple(views)
+    return views
 
 
 def _joint_gradient(ranks: Sequence[Rank], batches: Batches) -> Array:
