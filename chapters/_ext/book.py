@@ -3,20 +3,23 @@
 import argparse
 import functools
 import http.server
+import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "_build"
-SITE = BUILD / "html"
+SITE = ROOT / "_build" / "html"
+PICTURE = ROOT / "chapters" / "images" / "live-page.png"
 PORT = 8000
 
 
 def build() -> None:
     """Build the site into `_build/html`; ends the program with the builder's code if that fails."""
     builder = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
-    done = subprocess.run([*builder, "build", str(ROOT), "-n", "-W", "--keep-going", "-q"])
+    done = subprocess.run([*builder, "build", str(ROOT), "-n", "-W", "--keep-going"])
     if done.returncode:
         sys.exit(done.returncode)
     print(f"The book is in {SITE.relative_to(ROOT)}")
@@ -29,16 +32,20 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def serve() -> None:
-    """Build, then serve the site on the first free port from `PORT` on, until interrupted."""
-    build()
+def _server(*ports: int) -> http.server.ThreadingHTTPServer:
     handler = functools.partial(Quiet, directory=str(SITE))
-    for port in (PORT, PORT + 1, PORT + 2, 0):
+    for port in ports:
         try:
-            server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-            break
+            return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
         except OSError:  # the port is taken
             continue
+    return http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+
+
+def serve() -> None:
+    """Build, then serve the site on a free port from `PORT` on, until interrupted."""
+    build()
+    server = _server(PORT, PORT + 1, PORT + 2)
     print(f"Read the book at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
     try:
         server.serve_forever()
@@ -46,10 +53,51 @@ def serve() -> None:
         print()
 
 
+def picture() -> None:
+    """Build, move the first explorer in a browser, and take the README's picture."""
+    from playwright.sync_api import sync_playwright
+
+    build()
+    server = _server()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    figure, page = "ledger-of-one-rank", "chapters/n45_what_is_stored.html"
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        tab = opened.new_page(viewport={"width": 1100, "height": 800})
+        tab.goto(f"http://127.0.0.1:{server.server_port}/{page}?{figure}.stage=2&{figure}.ranks=16")
+        tab.wait_for_selector(f"#{figure}[data-live]", timeout=60_000)
+        tab.locator(f"#{figure}").scroll_into_view_if_needed()
+        tab.evaluate(f"document.getElementById('{figure}').scrollIntoView({{block: 'center'}})")
+        PICTURE.parent.mkdir(exist_ok=True)
+        tab.screenshot(path=str(PICTURE))
+        opened.close()
+    server.shutdown()
+    print(f"The picture is {PICTURE.relative_to(ROOT)}")
+
+
+def publish() -> None:
+    """Export what the public sees into `dist/public`: the site, the student packages, the engine."""
+    build()
+    public = ROOT / "dist" / "public"
+    shutil.rmtree(public, ignore_errors=True)
+    shutil.copytree(SITE, public / "site")
+    course = ROOT / "dist" / "course"
+    for lab in sorted(path.stem.split("_")[0] for path in (ROOT / "labs").glob("n*.md")):
+        shardgrade = str(Path(sys.executable).with_name("shardgrade"))
+        subprocess.run([shardgrade, "release", lab, "--course", str(course)], check=True)
+    shutil.copytree(course / "packages", public / "labs")
+    engine = public / "engine"
+    shutil.copytree(ROOT / "shardbook", engine / "shardbook", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "LICENSE", "README.md"):
+        shutil.copyfile(ROOT / name, engine / name)
+    print(f"What the public sees is in {public.relative_to(ROOT)}")
+
+
 def main() -> None:
     """Run one verb."""
     parser = argparse.ArgumentParser(description=__doc__)
-    verbs = {"build": build, "serve": serve}
+    verbs = {"build": build, "serve": serve, "picture": picture, "publish": publish}
     parser.add_argument("verb", choices=verbs)
     verbs[parser.parse_args().verb]()
 
