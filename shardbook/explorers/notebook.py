@@ -1,11 +1,13 @@
-"""An explorer in a notebook: ipywidgets when someone is there to move them, HTML in a built page."""
+"""An explorer in a notebook: ipywidgets for somebody who moves them, HTML in a built page."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from shardbook.errors import InputError
-from shardbook.explorers.controls import Choice, Control, Number, Steps, Switch, parse_all
+from shardbook.explorers.controls import Choice, Control, Number, Switch, parse_all
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.html import page_html, table_html
 from shardbook.explorers.registry import get
@@ -13,7 +15,7 @@ from shardbook.explorers.registry import get
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An explorer with this place's own defaults, ready for display."""
+    """An explorer with this place's own defaults, ready for display in a built page."""
 
     explorer: Explorer
     raw: dict[str, str]
@@ -32,70 +34,61 @@ def explore(explorer: str, **defaults: str) -> Any:
     parse_all(found.controls, defaults)
     if os.environ.get("SHARDBOOK_BUILD"):
         return Shown(found, defaults)
-    return _widgets(found, defaults)
+    return _box(found, defaults)
 
 
-def _widgets(explorer: Explorer, defaults: dict[str, str]) -> Any:
+def _box(explorer: Explorer, defaults: dict[str, str]) -> Any:
     import ipywidgets
 
-    fields = {
-        control.name: _widget(control, defaults.get(control.name, control.default))
+    fields = [
+        _field(control, defaults.get(control.name, control.default))
         for control in explorer.controls
-    }
-    figure, message = ipywidgets.HTML(), ipywidgets.HTML()
+    ]
+    figure, complaint = ipywidgets.HTML(), ipywidgets.HTML()
 
     def redraw(_change: object = None) -> None:
-        raw = {name: _text(field.value) for name, field in fields.items()}
+        texts = {
+            control.name: read()
+            for control, (_, read) in zip(explorer.controls, fields, strict=True)
+        }
         try:
-            view = explorer.view(raw)
-        except InputError as error:
-            message.value = f'<p role="alert">{_escaped(error)}</p>'
+            view = explorer.view(texts)
+        except InputError as error:  # the last good view stays
+            complaint.value = f'<p role="alert">✗ {escape(str(error))}</p>'
             return
-        message.value = ""
+        complaint.value = ""
         figure.value = (
-            f'<div role="img" aria-label="{_escaped(view.sentence)}">{view.figure}</div>'
-            f"<p>{_escaped(view.sentence)}</p>{table_html(view.table)}"
+            f'<div role="img" aria-label="{escape(view.sentence)}">{view.figure}</div>'
+            f"<p>{escape(view.sentence)}</p>{table_html(view.table)}"
         )
 
-    for field in fields.values():
-        field.observe(redraw, names="value")
+    for shown, _ in fields:
+        for widget in getattr(shown, "children", (shown,)):
+            widget.observe(redraw, names="value")
     redraw()
-    return ipywidgets.VBox([*fields.values(), message, figure])
+    return ipywidgets.VBox([*(shown for shown, _ in fields), complaint, figure])
 
 
-def _widget(control: Control, value: str) -> Any:
+def _field(control: Control, value: str) -> tuple[Any, Callable[[], str]]:
+    """Return the widget of a control and what reads its text."""
     import ipywidgets
 
-    wide = {"description_width": "12em"}
+    look = {"description": control.label, "style": {"description_width": "12em"}}
     if isinstance(control, Number):
-        stops = control.stops if value in control.stops else (value, *control.stops)
-        return ipywidgets.SelectionSlider(
-            options=stops,
-            value=value,
-            description=control.label,
-            style=wide,
-            continuous_update=True,
+        text = ipywidgets.Text(value=value, **look)
+        slider = ipywidgets.SelectionSlider(
+            options=control.stops,
+            value=value if value in control.stops else control.stops[0],
+            readout=False,
         )
+        slider.observe(lambda change: setattr(text, "value", change["new"]), names="value")
+        return ipywidgets.HBox([text, slider]), lambda: str(text.value)
     if isinstance(control, Choice):
         options = [(label, option) for option, label in control.options]
-        return ipywidgets.Dropdown(
-            options=options, value=value, description=control.label, style=wide
-        )
+        choice = ipywidgets.Dropdown(options=options, value=value, **look)
+        return choice, lambda: str(choice.value)
     if isinstance(control, Switch):
-        return ipywidgets.Checkbox(value=value == "on", description=control.label, style=wide)
-    assert isinstance(control, Steps)
-    return ipywidgets.IntSlider(
-        value=int(value), min=0, max=control.last, description=control.label, style=wide
-    )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
-
-
-def _escaped(value: object) -> str:
-    from html import escape
-
-    return escape(str(value))
+        switch = ipywidgets.Checkbox(value=value == "on", **look)
+        return switch, lambda: "on" if switch.value else "off"
+    steps = ipywidgets.IntSlider(value=int(value), min=0, max=control.last, **look)
+    return steps, lambda: str(steps.value)
