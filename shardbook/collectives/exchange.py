@@ -12,7 +12,6 @@ from shardbook.collectives.plan import (
     Round,
     Rounds,
     Transfer,
-    chunk_sizes,
     one_after_another,
     participants,
 )
@@ -33,7 +32,7 @@ def direct(collective: str, ranks: int | Sequence[int], sizes: int | Sequence[in
         return naive(collective, ranks, sizes)
     order = participants(ranks)
     pieces = 1 if collective == "all-reduce" else len(order)
-    chunks = contract(collective, order, chunk_sizes(sizes, pieces))
+    chunks = contract(collective, order, sizes, pieces)
     return Plan(collective, order, chunks, Rounds(_direct, (collective, order)))
 
 
@@ -54,7 +53,7 @@ def halving_doubling(
         raise InputError(
             "ranks", len(order), f"halving-doubling needs a power of two for {collective}"
         )
-    chunks = contract(collective, order, chunk_sizes(sizes, core))
+    chunks = contract(collective, order, sizes, core)
     halving, doubling = Rounds(_halving, (order[:core],)), Rounds(_doubling, (order[:core],))
     if collective == "reduce-scatter":
         return Plan(collective, order, chunks, halving)

@@ -47,7 +47,7 @@ def hierarchical(
     rows = _nodes(order, ranks_per_node)
     if collective in ("broadcast", "reduce"):
         return _rooted(collective, order, rows, sizes)
-    chunks = contract(collective, order, chunk_sizes(sizes, len(order)))
+    chunks = contract(collective, order, sizes, len(order))
     if collective == "all-to-all":
         return Plan(collective, order, chunks, Rounds(_two_hops, (rows,)))
     inside, across = _inside(rows), _across(rows)
@@ -115,13 +115,13 @@ def _phase(
 def _rooted(
     collective: str, order: tuple[int, ...], rows: Groups, sizes: int | Sequence[int]
 ) -> Plan:
-    counts = chunk_sizes(sizes, len(sizes) if isinstance(sizes, Sequence) else 1)
-    numbers = tuple(range(len(counts)))
+    chunks = contract(collective, order, sizes, len(sizes) if isinstance(sizes, Sequence) else 1)
+    numbers = tuple(range(len(chunks)))
     make = broadcast_rounds if collective == "broadcast" else reduce_rounds
     heads = Rounds(make, (binary(tuple(row[0] for row in rows)), numbers))
     inside = side_by_side(*(Rounds(make, (binary(row), numbers)) for row in rows))
     phases = (heads, inside) if collective == "broadcast" else (inside, heads)
-    return Plan(collective, order, contract(collective, order, counts), one_after_another(*phases))
+    return Plan(collective, order, chunks, one_after_another(*phases))
 
 
 def _two_hops(rows: Groups) -> Iterator[Round]:

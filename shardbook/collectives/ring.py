@@ -17,7 +17,6 @@ from shardbook.collectives.plan import (
     Rounds,
     Transfer,
     ceil_div,
-    chunk_sizes,
     one_after_another,
     participants,
 )
@@ -89,11 +88,11 @@ def ring_all_reduce(
 def ring_all_to_all(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
     """Plan an all-to-all where each chunk hops from neighbour to neighbour to its target.
 
-    ``sizes``: elements each rank sends to each of the N, or their total. A rank sends about
+    ``sizes``: elements each rank sends to each of the N, or their total, or all N². A rank sends about
     N/2 times what a direct exchange sends. Raises InputError.
     """
     order = participants(ranks)
-    chunks = contract("all-to-all", order, chunk_sizes(sizes, len(order)))
+    chunks = contract("all-to-all", order, sizes, len(order))
     return Plan("all-to-all", order, chunks, Rounds(_hops, (order,)))
 
 
@@ -103,9 +102,9 @@ def ring_broadcast(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Pl
     ``sizes``: elements of the chunks, or a total cut into N. K chunks take N + K - 2 rounds.
     Raises InputError.
     """
-    order, counts = _chain(ranks, sizes)
-    rounds = Rounds(_chain_rounds, (order, len(counts), False))
-    return Plan("broadcast", order, contract("broadcast", order, counts), rounds)
+    order, pieces = _chain(ranks, sizes)
+    rounds = Rounds(_chain_rounds, (order, pieces, False))
+    return Plan("broadcast", order, contract("broadcast", order, sizes, pieces), rounds)
 
 
 def ring_reduce(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
@@ -113,9 +112,9 @@ def ring_reduce(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
 
     Arguments, rounds and errors as for `ring_broadcast`.
     """
-    order, counts = _chain(ranks, sizes)
-    rounds = Rounds(_chain_rounds, (order[::-1], len(counts), True))
-    return Plan("reduce", order, contract("reduce", order, counts), rounds)
+    order, pieces = _chain(ranks, sizes)
+    rounds = Rounds(_chain_rounds, (order[::-1], pieces, True))
+    return Plan("reduce", order, contract("reduce", order, sizes, pieces), rounds)
 
 
 def gloo_sizes(elements: int, element_bytes: int, ranks: int) -> tuple[int, ...]:
@@ -156,7 +155,6 @@ def _ring(
 ) -> Plan:
     order = participants(ranks)
     n = len(order)
-    counts = chunk_sizes(sizes, n)
     shift = whole("offset", offset, -n, n)
     if direction not in (1, -1):
         raise InputError("direction", direction, "give 1 (to the next rank) or -1 (previous)")
@@ -164,7 +162,7 @@ def _ring(
     blocks = tuple(((i + shift) % n,) for i in range(n))
     turned = (order[::direction], blocks[::direction])
     rounds = one_after_another(*(Rounds(phase, turned) for phase in phases))
-    return Plan(collective, order, contract(collective, order, counts, owners), rounds)
+    return Plan(collective, order, contract(collective, order, sizes, n, owners), rounds)
 
 
 def _hops(order: tuple[int, ...]) -> Iterator[Round]:
@@ -177,11 +175,9 @@ def _hops(order: tuple[int, ...]) -> Iterator[Round]:
         )
 
 
-def _chain(
-    ranks: int | Sequence[int], sizes: int | Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _chain(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
     order = participants(ranks)
-    return order, chunk_sizes(sizes, len(sizes) if isinstance(sizes, Sequence) else len(order))
+    return order, len(sizes) if isinstance(sizes, Sequence) else len(order)
 
 
 def _chain_rounds(order: tuple[int, ...], pieces: int, add: bool) -> Iterator[Round]:

@@ -14,7 +14,6 @@ from shardbook.collectives.plan import (
     Round,
     Rounds,
     Transfer,
-    chunk_sizes,
     one_after_another,
     participants,
 )
@@ -88,7 +87,7 @@ def _along(
     order = participants(ranks)
     alike = collective in ("all-reduce", "broadcast", "reduce")
     pieces = len(sizes) if alike and isinstance(sizes, Sequence) else 1 if alike else len(order)
-    chunks = contract(collective, order, chunk_sizes(sizes, pieces))
+    chunks = contract(collective, order, sizes, pieces)
     arguments = (shape(order), chunks)
     phases = [Rounds(phase, arguments) for phase in _PHASES[collective]]
     return Plan(collective, order, chunks, one_after_another(*phases))

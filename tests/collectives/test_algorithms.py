@@ -142,16 +142,33 @@ def test_a_chain_takes_ranks_plus_chunks_minus_two_rounds(n, pieces):
         assert len(list(plan.rounds)) == (n + pieces - 2 if n > 1 else 0)
 
 
-def test_all_to_all_with_uneven_loads():
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_all_to_all_with_uneven_loads(n):
     """Expert parallelism: what a rank sends differs from target to target and rank to rank."""
-    sizes = list(range(9))
+    sizes = [(3 * k) % 5 for k in range(n * n)]
     for plan in (
-        ring_all_to_all(3, [1, 0, 2]),
-        direct("all-to-all", 3, [1, 0, 2]),
-        hierarchical("all-to-all", 4, [1, 0, 2, 5], 2),
+        ring_all_to_all(n, sizes),
+        direct("all-to-all", n, sizes),
+        naive("all-to-all", n, sizes),
+        hierarchical("all-to-all", n, sizes, max(1, n // 2)),
     ):
-        assert verify(plan)
-    assert len(sizes) == 9
+        vectors = [np.arange(sum(sizes[i * n : i * n + n])) + 100 * i for i in range(n)]
+        pieces = [
+            np.split(v, np.cumsum(sizes[i * n : i * n + n])[:-1]) for i, v in enumerate(vectors)
+        ]
+        for j, result in enumerate(run_on_vectors(plan, vectors)):
+            np.testing.assert_array_equal(result, np.concatenate([pieces[i][j] for i in range(n)]))
+
+
+def test_direct_sums_own_part_first_then_the_ranks_after_it():
+    vectors = list(np.random.default_rng(3).standard_normal((5, 40)).astype(np.float32))
+    results = run_on_vectors(direct("all-reduce", 5, 40), vectors)
+    for rank, result in enumerate(results):
+        expected = vectors[rank]
+        for away in range(1, 5):
+            expected = expected + vectors[(rank + away) % 5]
+        np.testing.assert_array_equal(result, expected)
+    assert np.any(results[0] != results[1])
 
 
 def test_roots_are_the_first_rank_given():
@@ -185,7 +202,6 @@ def test_hybrid_reduce_is_the_direct_sum():
         places = [np.arange(10) + 10 * (node * 8 + rank % 8) for node in range(2)]
         index = np.concatenate(places)
         assert np.all(np.abs(shard - total[index]) <= bound[index])
-        assert np.max(np.abs(shard - total[index])) < 2.0e-14
     assert np.any(run_on_vectors(plan, vectors)[0] != total[np.r_[0:10, 80:90]])
 
 
