@@ -38,6 +38,7 @@ class SeededData:
         self._teacher = teacher.standard_normal((outputs, inputs)) / np.sqrt(inputs)
         self._stream = np.random.default_rng([seed, 2])
         self._width = inputs
+        self._seed = seed
         self.position = 0
 
     def draw(self, rows: int) -> tuple[Array, Array]:
@@ -50,12 +51,15 @@ class SeededData:
     def state(self) -> dict[str, Any]:
         """Return position and random state as plain JSON values."""
         return {
+            "seed": self._seed,
             "position": self.position,
             "random": copy.deepcopy(self._stream.bit_generator.state),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue where the source stood when ``state`` was taken."""
+        """Continue where the source stood. Raises InputError for the state of another source."""
+        if state.get("seed") != self._seed:
+            raise InputError("seed", self._seed, f"the state is of seed {state.get('seed')}")
         self.position = state["position"]
         self._stream.bit_generator.state = copy.deepcopy(state["random"])
 

@@ -57,7 +57,7 @@ def initial_unit(shape: FlatUnit, seed: int, unit: int) -> Array:
     """
     flat = np.zeros(shape.padded, np.float32)
     bound = 1 / np.sqrt(shape.inputs)
-    stream = np.random.default_rng([seed, unit])
+    stream = np.random.default_rng([seed, 0, unit])
     flat[: shape.elements] = stream.uniform(-bound, bound, shape.elements)
     return flat
 

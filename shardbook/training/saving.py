@@ -1,0 +1,68 @@
+"""Saving while training goes on, and what saving from one rank costs in device memory."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from shardbook.training.checkpoint import Snapshot, Write, save, snapshot, write_durably
+from shardbook.training.device import Name
+from shardbook.training.state import State, categories
+from shardbook.training.trainer import Trainer
+
+
+class AsynchronousSaver:
+    """Writes snapshots in the background, one after another, in the order of the calls.
+
+    ``begun_step`` is the last step of which a snapshot was taken, ``durable_step`` the last one
+    that would survive a crash now; between the two, work would be lost.
+    """
+
+    def __init__(self, folder: Path, write: Write = write_durably) -> None:
+        self._folder = folder
+        self._write = write
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._saves: list[Future[None]] = []
+        self.begun_step: int | None = None
+        self.durable_step: int | None = None
+
+    def begin(self, trainer: Trainer) -> None:
+        """Take a snapshot now and write it later."""
+        shot = snapshot(trainer)
+        self.begun_step = shot.step
+        self._saves.append(self._pool.submit(self._finish, shot))
+
+    def wait(self) -> None:
+        """Wait for the saves begun so far. Raises what the first failed one raised."""
+        saves, self._saves = self._saves, []
+        errors = [pending.exception() for pending in saves]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def close(self) -> None:
+        """Wait for all saves and end the background thread."""
+        self._pool.shutdown()
+        self.wait()
+
+    def _finish(self, shot: Snapshot) -> None:
+        save(shot, self._folder, self._write)
+        self.durable_step = shot.step
+
+
+def gather_on_one_rank(trainer: Trainer, rank: int = 0) -> tuple[State, int]:
+    """Collect the whole state on one device, as a save of a single file would.
+
+    Returns the state and the device's peak in bytes (B): with sharded states the moment of the
+    save, not the step, may be what does not fit.
+    """
+    device = trainer.ranks[rank].device
+    device.moment = "save"
+    device.begin()
+    state = trainer.state()
+    for category in categories(trainer.settings):
+        device.allocate(Name(f"gathered_{category}", 0), np.asarray(state.vectors[category]))
+    peak = device.peak
+    for category in categories(trainer.settings):
+        device.free(Name(f"gathered_{category}", 0))
+    return state, peak
