@@ -1,0 +1,27 @@
+"""nbgrader's settings for a course: load this from the course's own nbgrader_config.py."""
+
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+from nbgrader.converters import GenerateAssignment
+from nbgrader.preprocessors import ClearSolutions, GetGrades
+
+from shardgrade.preprocessors import HideChecks, WriteStubs
+
+c = get_config()  # noqa: F821 - defined by the loader of such files
+
+c.GenerateAssignment.preprocessors = [
+    WriteStubs if step is ClearSolutions else step
+    for step in GenerateAssignment.preprocessors.default_args[0]
+]
+c.GenerateFeedback.preprocessors = [GetGrades, HideChecks, CSSHTMLHeaderPreprocessor]
+
+# A deleted test cell is put back, so that it counts as what it tests and not as missing.
+c.OverwriteCells.add_missing_cells = True
+
+# A verdict never comes on stderr, but a student's logging may, and would cost all points.
+c.IgnorePattern.enabled = True
+c.IgnorePattern.pattern = "."
+
+c.Execute.timeout = 30
+
+# Each kernel would warn on the terminal that its local ports are not encrypted.
+c.Execute.extra_arguments = ["--log-level=ERROR"]
