@@ -153,7 +153,9 @@ def _read(path: Path, step: int) -> State:
     manifest = _read_manifest(path, step)
     names = [_file_name(rank, manifest["ranks"]) for rank in range(manifest["ranks"])]
     units = flat_units(tuple(manifest["layers"]), manifest["ranks"])
-    vectors = {c: [np.full(u.padded, np.nan, np.float32) for u in units] for c in manifest["categories"]}
+    vectors = {
+        c: [np.full(u.padded, np.nan, np.float32) for u in units] for c in manifest["categories"]
+    }
     for rank, name in enumerate(names):
         arrays = _read_part(path / name, manifest, rank)
         for category, targets in vectors.items():

@@ -18,6 +18,7 @@ from shardbook.training.trainer import Hooks
 FAULTS: Final = {
     "missing-parameter-all-gather": "the updated weights are not gathered from their owners",
     "reduced-parameter": "the weights are reduced instead of the gradient",
+    "local-gradient": "one rank updates with its own gradient instead of the sum over ranks",
     "sum-for-mean": "the ranks' mean gradients are summed and not divided by their number",
     "repeated-data": "one rank reads the rows of another one",
     "skipped-collective": "one rank skips the first reduction of a gradient",
@@ -127,18 +128,20 @@ def _faulty_program(fault: Fault, rank: int, program: Program) -> Program:
     if fault.name == "missing-parameter-all-gather":
         return tuple(a for a in program if a.kind not in ("all-gather", "unshard"))
     if fault.name == "reduced-parameter":
-        return tuple(_on_weights(a) for a in program)
+        return tuple(_variant(a, "weights") for a in program)
     if rank != fault.rank:
         return program
+    if fault.name == "local-gradient":
+        return tuple(_variant(a, "unused") for a in program)
     where = [i for i, a in enumerate(program) if a.kind in _REDUCTIONS]
     if fault.name == "swapped-collectives" and len(where) > 1:
         return _swapped(program, where[0], where[1])
     return program
 
 
-def _on_weights(action: Action) -> Action:
+def _variant(action: Action, how: str) -> Action:
     if action.kind in _REDUCTIONS:
-        return Action(f"{action.kind}-weights", action.unit)
+        return Action(f"{action.kind}-{how}", action.unit)
     return action
 
 

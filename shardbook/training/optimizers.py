@@ -77,4 +77,30 @@ class SGD:
         weights -= direction * np.float32(self.rate)
 
 
-Optimizer = Adam | SGD
+@dataclass(frozen=True, slots=True)
+class NormalisedSGD:
+    """Gradient descent by steps of length ``rate``: not element-wise, so sharding changes it.
+
+    Each vector is divided by its own norm, and a shard's norm is not the full vector's: LARS and
+    LAMB, or clipping, must sum their norms over the ranks. This one does not.
+
+    Raises:
+        InputError: the rate is out of range.
+    """
+
+    rate: float = 1e-2
+
+    #: none is kept beside the master weights
+    states = ()
+
+    def __post_init__(self) -> None:
+        real("rate", self.rate, 0, 1e3)
+
+    def update(self, step: int, weights: Array, gradient: Array, states: list[Array]) -> None:
+        """Change ``weights``; ``step`` and ``states`` play no part."""
+        norm = np.sqrt(np.square(gradient).sum())
+        if norm > 0:
+            weights -= gradient / norm * np.float32(self.rate)
+
+
+Optimizer = Adam | SGD | NormalisedSGD

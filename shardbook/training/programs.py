@@ -25,26 +25,26 @@ UNIT_ACTIONS: Final = {
     "all-gather": "collect the updated weights of all parts",
     "all-reduce-weights": "a fault: the weights, not the gradient, are all-reduced",
     "reduce-scatter-weights": "a fault: the weights, not the gradient, are reduce-scattered",
+    "all-reduce-unused": "a fault: takes part, and keeps its own gradient instead of the sum",
+    "reduce-scatter-unused": "a fault: takes part, and keeps its own gradient instead of the sum",
 }
 STEP_ACTIONS: Final = {
     "load": "take the next micro-batch",
     "count": "sum the numbers of tokens over the ranks",
     "loss": "compute the loss and the gradient of the network's output",
     "overflow": "agree whether a gradient is infinite or NaN; then the updates are skipped",
+    "all-reduce-model": "sum the gradient of all units in one call, as one vector",
     "clear": "free the gradients",
 }
 #: the actions in which ranks meet
 COMMUNICATION: Final = frozenset(
-    {
-        "unshard",
-        "all-reduce",
-        "reduce-scatter",
-        "all-gather",
-        "all-reduce-weights",
-        "reduce-scatter-weights",
-        "count",
-        "overflow",
+    {"unshard", "all-gather", "all-reduce", "reduce-scatter", "all-reduce-model"}
+    | {
+        f"{kind}-{how}"
+        for kind in ("all-reduce", "reduce-scatter")
+        for how in ("weights", "unused")
     }
+    | {"count", "overflow"}
 )
 
 
@@ -90,6 +90,9 @@ class Options:
     regather_last: bool = True
     #: ZeRO-3 gathers all units before the first one is used: what a single unit would do
     gather_whole_model: bool = False
+    #: data parallelism sums the whole gradient after backward, in one call: other segments, so
+    #: the same sums in another order
+    reduce_whole_model: bool = False
     #: unequal token counts: sum them over the ranks first
     count_tokens: bool = False
     #: loss scaling: agree on overflow before the update
@@ -104,7 +107,12 @@ def program(strategy: Strategy, units: int, options: Options, *, replicas: int =
 
     ``replicas`` is the number of shard groups: with more than one, ZeRO-3 is hybrid sharding
     and sums each rank's part of the gradient over the groups, once a step.
+
+    Raises:
+        InputError: the strategy has no such option.
     """
+    if options.reduce_whole_model and (strategy.shards_optimizer or options.reduce_each):
+        raise InputError("reduce_whole_model", True, "only dp, once a step, sums the whole model")
     actions = [Action("count")] if options.count_tokens else []
     for micro_batch in range(options.micro_batches):
         last = micro_batch == options.micro_batches - 1
@@ -112,6 +120,8 @@ def program(strategy: Strategy, units: int, options: Options, *, replicas: int =
         actions += _forward(strategy, units, options)
         actions.append(Action("loss"))
         actions += _backward(strategy, units, options, last, replicas)
+    if options.reduce_whole_model:
+        actions.append(Action("all-reduce-model"))
     if options.check_overflow:
         actions.append(Action("overflow"))
     for unit in range(units):
@@ -140,7 +150,7 @@ def _backward(
         if strategy.shards_weights and not _kept(unit, units, options):
             yield Action("unshard", unit)
         yield Action("backward", unit)
-        if last or options.reduce_each:
+        if (last or options.reduce_each) and not options.reduce_whole_model:
             yield Action(strategy.reduction, unit)
             if strategy.shards_gradients:
                 yield Action("keep-shard", unit)

@@ -79,13 +79,13 @@ class Rank:
         """Say which collective the action calls and what the rank brings; None for none."""
         unit = action.unit
         if unit is None:
-            number = self.tokens if action.kind == "count" else self._overflowed()
-            vector = np.array([number], np.int64)
-            what = "tokens" if action.kind == "count" else "overflows"
-            return Call("all-reduce", self.layout.world, 1, "int64", what), vector
+            vector, what = self._of_the_step(action)
+            elements = len(vector)
+            return Call("all-reduce", self.layout.world, elements, str(vector.dtype), what), vector
         shape = self.units[unit]
         group = self.layout.shard_group(self.rank)
-        collective, weights = action.kind.removesuffix("-weights"), f"weights of unit {unit}"
+        collective = action.kind.removesuffix("-weights").removesuffix("-unused")
+        weights = f"weights of unit {unit}"
         if collective == "unshard":
             if not self._gathers:
                 return None
@@ -110,10 +110,10 @@ class Rank:
         """Take the collective's result: the whole vector, or the rank's part after a scatter."""
         unit = action.unit
         if unit is None:
-            if action.kind == "count":
-                self.all_tokens = int(result[0])
-            else:
-                self.skip = bool(result[0])
+            self._take_of_the_step(action, result)
+            return
+        if action.kind.endswith("-unused"):
+            self.go_on(action)
             return
         if action.kind == "unshard":
             self.device.allocate(Name("gathered_weights", unit), result)
@@ -134,6 +134,29 @@ class Rank:
         """Leave the collective out (a fault): a gradient is kept as if it had been reduced."""
         if action.unit is not None and self.device.holds(Name("local_gradients", action.unit)):
             self._accumulate(action.unit)
+
+    def _of_the_step(self, action: Action) -> tuple[Array, str]:
+        """What the rank brings to a collective that is about no single unit, and its meaning."""
+        if action.kind == "all-reduce-model":
+            units = range(len(self.units))
+            local = [self.device.get(Name("local_gradients", unit)) for unit in units]
+            return np.concatenate(local), "gradient of all units"
+        if action.kind == "count":
+            return np.array([self.tokens], np.int64), "tokens"
+        return np.array([self._overflowed()], np.int64), "overflows"
+
+    def _take_of_the_step(self, action: Action, result: Array) -> None:
+        if action.kind == "count":
+            self.all_tokens = int(result[0])
+        elif action.kind == "overflow":
+            self.skip = bool(result[0])
+        else:
+            start = 0
+            for unit, shape in enumerate(self.units):
+                part = result[start : start + shape.padded]
+                self.device.get(Name("local_gradients", unit))[:] = part
+                self._accumulate(unit)
+                start += shape.padded
 
     @property
     def _gathers(self) -> bool:
