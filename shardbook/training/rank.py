@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shardbook.collectives.averaging import divisor
 from shardbook.errors import InputError
 from shardbook.training import network
 from shardbook.training.device import Device, Name, checksum
-from shardbook.training.loss import divisor, squared_error
+from shardbook.training.loss import squared_error
 from shardbook.training.programs import Action
 from shardbook.training.rendezvous import Call
 from shardbook.training.settings import Settings

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from shardbook.collectives.averaging import WEIGHTINGS
 from shardbook.errors import InputError, one_of, whole
 from shardbook.numbers.loss_scaling import LossScale
 from shardbook.training.flat import FlatUnit, Layout, flat_units
-from shardbook.training.loss import WEIGHTINGS
 from shardbook.training.optimizers import Adam, Optimizer
 from shardbook.training.programs import Options, Program, program
 from shardbook.training.strategies import Strategy, strategy

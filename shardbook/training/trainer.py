@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shardbook.collectives.averaging import token_mean
 from shardbook.errors import InputError, whole
 from shardbook.training import watch
 from shardbook.training.cluster import Sent, run_programs
 from shardbook.training.data import Data, SeededData
 from shardbook.training.device import Entry, Name
-from shardbook.training.loss import token_mean
 from shardbook.training.programs import Action, Program
 from shardbook.training.rank import NextBatch, Rank
 from shardbook.training.rendezvous import Call
