@@ -1,0 +1,105 @@
+"""The rows of the coverage table: what the course takes from its five source documents.
+
+The ids are those that docstrings, tests and pages name, such as S4.
+"""
+
+from typing import Final
+
+#: part of the table → row id → what the row is about
+PARTS: Final[dict[str, dict[str, str]]] = {
+    "Memory": {
+        "S1": "The ledger of 8B on four ranks, by category and stage",
+        "S2": "Bytes per parameter: 16 against 20, and the peak of the update",
+        "S3": "Models against cards: from GPT-2 on, one card is not enough",
+        "S4": "ZeRO's Table 1, all 54 values, and the floor of a stage",
+        "S5": "ZeRO's Table 2: the largest model on 32 GB cards",
+        "S6": "Memory against the number of ranks, 7B",
+        "S7": "Exercise: 13B on 64 cards",
+        "S8": "A memory calculator: model, precision, optimizer, sharding, activations",
+        "S9": "Mixed precision against FP32, with and without master weights",
+        "S10": "Real models from 7B to 405B and the cards they need",
+        "S11": "Updates that FP16 swallows, master weights, loss scaling",
+        "S12": "Peak against steady memory: where an out-of-memory error comes from",
+        "S13": "Activations and checkpoints by ZeRO's estimate, 100B",
+        "S14": "A checkpoint every K layers: memory against extra compute",
+        "S15": "Offload in the calculator: CPU and NVMe",
+    },
+    "Training on simulated devices": {
+        "S16": "Five strategies on four simulated devices, 32,656 parameters",
+        "S17": "Flat parameters: padding and cutting a unit",
+        "S18": "The device's own ledger: current and peak bytes by category",
+        "S19": "Ring collectives with a log of every round",
+        "S20": "What each strategy sends: 2Ψ, 3Ψ, 2Ψ, 2Ψ, 3Ψ",
+        "S21": "Five strategies, bitwise equal, and the conditions for it",
+        "S22": "One rank, three ranks, and the padding they need",
+        "S23": "The forgotten all-gather of parameters, and how to find it",
+        "S24": "The stages step by step",
+    },
+    "Gather on demand (FSDP)": {
+        "S25": "How large a unit: peak memory against the number of collectives",
+        "S26": "All-gathers of different sizes: when latency counts",
+        "S27": "Even against uneven all-gather",
+        "S28": "fully_shard layer by layer, and the life of a unit",
+        "S29": "The timeline of two streams: no overlap, overlap, backward prefetch",
+        "S30": "The timeline of 13B on 64 ranks",
+        "S31": "The rate limiter and its buffers",
+        "S32": "Forward prefetch and the host's time to issue",
+        "S33": "Hybrid sharding gives the direct sum",
+        "S34": "Hybrid sharding: memory against bytes between nodes",
+        "S35": "Deferred initialisation, one unit at a time",
+        "S36": "Views into flat parameters and the hook after backward",
+        "S37": "Gradient accumulation with and without communication",
+        "S38": "70B on eight cards",
+    },
+    "What else is stored": {
+        "S39": "Partitioned checkpoints: memory against traffic",
+        "S40": "Fused buffers as large as the model, and of constant size",
+        "S41": "First fit leaves memory that is free and of no use",
+        "S42": "Defragmentation: long-lived blocks in an area of their own",
+        "S43": "One operator too large, and tiling it",
+    },
+    "Offload": {
+        "S44": "ZeRO-Offload: 128 partitions, one optimum",
+        "S45": "ZeRO-Offload's timeline",
+        "S46": "Adam on the CPU: the published times",
+        "S47": "The update delayed by one step",
+        "S48": "Arithmetic intensity and the bandwidth it needs",
+        "S49": "Partitioning by bandwidth against an owner that broadcasts",
+        "S50": "Prefetching in three stages, from NVMe on",
+        "S51": "The largest model that can be trained",
+        "S52": "The offload papers' results, checked against each other",
+    },
+    "Splitting the computation": {
+        "S53": "Data parallelism gives the joint batch's gradient",
+        "S54": "Unequal tokens: sums and counts reduced apart",
+        "S55": "Tensor parallelism by columns and by rows",
+        "S56": "A pipeline's bubble against the number of micro-batches",
+        "S57": "1F1B, interleaved 1F1B, PipeDream",
+        "S58": "Experts: routing, all-to-all, the hot expert",
+        "S59": "All-reduce: naive against ring",
+        "S60": "Three dimensions: data, tensor, pipeline",
+        "S61": "Process groups and the links they use",
+        "S62": "The global batch",
+        "S63": "What each kind of parallelism splits",
+    },
+    "Planning, cost and operations": {
+        "S64": "The ring's time by latency and bandwidth",
+        "S65": "Algorithm and bus bandwidth",
+        "S66": "Buckets: too small, too large, the exposed tail",
+        "S67": "The budget experiment as a command",
+        "S68": "Probing a real machine",
+        "S69": "Stopping and starting again, at another world size too",
+        "S70": "Faults injected: what is seen, and what would refute it",
+        "S71": "From model and hardware to a plan",
+        "S72": "Choosing: the simplest layout that lifts the limit",
+        "S73": "Rent or own",
+        "S74": "Which tool does what",
+        "S75": "What a training costs",
+        "S76": "All simulations in one run",
+        "S77": "The sequence of N44 to N48",
+        "S78": "The exercises of the sources, with answers",
+    },
+}
+
+#: row id → what the row is about
+ROWS: Final = {id: title for part in PARTS.values() for id, title in part.items()}
