@@ -79,7 +79,8 @@ class Measured:
 def measure(plan: Plan, network: Network, element_bytes: int = 1) -> Measured:
     """Count and price ``plan`` on ``network``; sizes are elements of ``element_bytes`` B.
 
-    Takes time in proportion to the number of transfers. Raises InputError.
+    The plan must be possible (`verify` tells). Takes time in proportion to the number of
+    transfers. Raises InputError.
     """
     width = whole("element bytes", element_bytes, 1, MOST_ELEMENTS)
     chunk_bytes = [chunk.size * width for chunk in plan.chunks]

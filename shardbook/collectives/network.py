@@ -21,8 +21,8 @@ class Network:
     """Where ranks sit and what joins them.
 
     Inside a node each rank has one port of kind ``inside``. Between nodes there are ``cards``
-    network cards a node, each of kind ``between``; neighbouring
-    ranks share one. ``ranks_per_node`` 0: all ranks are in one node.
+    network cards a node, each of kind ``between``; neighbouring ranks share one.
+    ``ranks_per_node`` 0: all ranks are in one node. Raises InputError.
     """
 
     inside: Link

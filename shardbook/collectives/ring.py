@@ -88,8 +88,8 @@ def ring_all_reduce(
 def ring_all_to_all(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
     """Plan an all-to-all where each chunk hops from neighbour to neighbour to its target.
 
-    ``sizes``: elements each rank sends to each of the N, or their total, or all N². A rank sends about
-    N/2 times what a direct exchange sends. Raises InputError.
+    ``sizes``: elements each rank sends to each of the N, or their total, or all N². A rank
+    sends about N/2 times what a direct exchange sends. Raises InputError.
     """
     order = participants(ranks)
     chunks = contract("all-to-all", order, sizes, len(order))

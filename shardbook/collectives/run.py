@@ -28,12 +28,15 @@ def run(
     """
     at = {rank: dict(chunks) for rank, chunks in zip(plan.ranks, held, strict=True)}
     for number, transfers in enumerate(plan.rounds):
-        sent = [_held(at[move.source], move, move.source) for move in transfers]
+        sent = [_held(at, move.source, move) for move in transfers]
         for move, array in zip(transfers, sent, strict=True):
             if on_transfer is not None:
                 on_transfer(number, move, array)
-            mine = at[move.target]
-            mine[move.chunk] = _held(mine, move, move.target) + array if move.add else array
+            if move.add:
+                array = _held(at, move.target, move) + array
+            elif move.target not in at:
+                raise InputError("plan", str(move), f"rank {move.target} does not take part")
+            at[move.target][move.chunk] = array
     return [at[rank] for rank in plan.ranks]
 
 
@@ -91,7 +94,7 @@ def cut(plan: Plan, numbers: Sequence[int], vector: Array) -> dict[int, Array]:
     return views
 
 
-def _held(chunks: Mapping[int, Array], move: Transfer, rank: int) -> Array:
-    if move.chunk not in chunks:
+def _held(at: Mapping[int, Mapping[int, Array]], rank: int, move: Transfer) -> Array:
+    if move.chunk not in at.get(rank, {}):
         raise InputError("plan", str(move), f"rank {rank} does not hold chunk {move.chunk}")
-    return chunks[move.chunk]
+    return at[rank][move.chunk]

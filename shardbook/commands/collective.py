@@ -103,10 +103,10 @@ def command(
 
 
 def _most_ranks(collective: str, algorithm: str) -> int:
-    """Return a bound that keeps a call to some 20 million transfers."""
-    if collective == "all-to-all":
-        return 256 if algorithm == "ring" else 1024
-    return 4096 if algorithm in ("ring", "halving-doubling") else 1024
+    """Return a bound that keeps an answer to seconds and about half a gigabyte."""
+    if algorithm == "ring":
+        return 256 if collective == "all-to-all" else 4096
+    return 256 if (collective, algorithm) == ("all-to-all", "tree") else 1024
 
 
 def _ranks_per_node(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardbook.collectives.plan import MOST_RANKS, Plan
+from shardbook.collectives.plan import MOST_RANKS, Plan, Transfer
 from shardbook.collectives.ring import (
     gloo_sizes,
     ring_all_gather,
@@ -183,3 +183,11 @@ def test_a_plan_that_sends_what_it_lacks_is_refused():
     broken = Plan(good.collective, good.ranks, good.chunks, tuple(good.rounds)[1:])
     with pytest.raises(InputError, match="does not hold chunk"):
         run_on_vectors(broken, [np.ones(2)] * 3)
+
+
+@pytest.mark.parametrize("move", [Transfer(0, 9, 0, False), Transfer(9, 0, 0, True)])
+def test_a_plan_with_a_foreign_rank_is_refused(move):
+    good = ring_all_gather(3, 6)
+    foreign = Plan(good.collective, good.ranks, good.chunks, ((move,),))
+    with pytest.raises(InputError, match="rank 9 does not"):
+        run_on_vectors(foreign, [np.ones(2)] * 3)
