@@ -52,7 +52,7 @@ def shape(batch: int, sequence: int, hidden: int, layers: int, heads: int = 1) -
 
 
 def lower_bound_layer_bytes(model: Shape, tensors: int = 4) -> int:
-    """Bytes (B) of one layer if it kept only ``tensors`` s × b × h tensors in half precision.
+    """Bytes (B) of one layer if it kept only ``tensors`` s × b × h tensors in half precision (S8).
 
     A lower bound: a real layer keeps many more (see `layer_bytes`).
 
@@ -93,7 +93,10 @@ def layer_bytes(
 
 
 def zero_activation_elements(model: Shape) -> int:
-    """Elements of all activations by ZeRO's estimate, 12 · hidden · batch · sequence · layers (§3.2)."""
+    """Elements of all activations by ZeRO's estimate, 12 · hidden · batch · sequence · layers (§3.2).
+
+    (S13)
+    """
     return 12 * model.elements * model.layers
 
 
@@ -102,6 +105,8 @@ def zero_checkpoint_bytes(model: Shape, interval: int = 1, model_parallel: int =
 
     ZeRO's P_a cuts them over the ``model_parallel`` ranks, which otherwise each hold all (§6.1);
     rounded up to a whole byte.
+
+    (S13)
 
     Raises:
         InputError: interval or model_parallel is not a whole positive number.

@@ -16,7 +16,7 @@ _FP32: Final = 4
 
 
 def fused_buffer_bytes(parameters: int) -> int:
-    """Bytes (B) of one FP32 buffer that holds every gradient: 6 GB for 1.5 × 10⁹ parameters.
+    """Bytes (B) of one FP32 buffer that holds every gradient: 6 GB for 1.5 × 10⁹ parameters (S40).
 
     Raises:
         InputError: parameters is not a whole number in 1…10¹⁵.
@@ -25,7 +25,7 @@ def fused_buffer_bytes(parameters: int) -> int:
 
 
 def constant_buffer_bytes(parameters: int, most: int = DDP_BUCKET_BYTES) -> int:
-    """Bytes (B) of the buffer when it is filled, sent and filled again: at most ``most``.
+    """Bytes (B) of the buffer when it is filled, sent and filled again: at most ``most`` (S40).
 
     Raises:
         InputError: parameters or most is not a whole number in 1…10¹⁵.

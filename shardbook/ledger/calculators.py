@@ -85,6 +85,8 @@ def memory_calculator(
 
     ``sharding`` is one of none, zero1, zero2, zero3 and fsdp (which is stage 3).
 
+    (S8, S38)
+
     Raises:
         InputError: as `bytes_per_rank`, an unknown sharding, card_bytes not whole or not positive.
     """
@@ -132,7 +134,7 @@ class PrecisionComparison:
 
 
 def mixed_precision_comparison(parameters: int) -> PrecisionComparison:
-    """States of FP32 Adam against half precision: with master weights nothing is saved.
+    """States of FP32 Adam against half precision: with master weights nothing is saved (S9).
 
     The gains of mixed precision are activations and tensor cores (Micikevicius et al., ICLR 2018).
 
@@ -168,7 +170,7 @@ class RealModel:
 def real_model(
     parameters: int, recipe: str | Recipe = DEFAULT_RECIPE, card_bytes: int = CARD_BYTES
 ) -> RealModel:
-    """One row of the table of real models: states, and cards at stage 3.
+    """One row of the table of real models: states, and cards at stage 3 (S10).
 
     Raises:
         InputError: as `smallest_ranks`.

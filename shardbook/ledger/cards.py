@@ -8,7 +8,7 @@ from shardbook.numbers.units import GB
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A device and its memory in bytes (B), by the maker's data sheet (GB = 10⁹ B)."""
+    """A device and its memory in bytes (B), by the maker's data sheet (GB = 10⁹ B) (S3)."""
 
     name: str
     bytes: int
@@ -16,7 +16,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A published model and its number of parameters."""
+    """A published model and its number of parameters (S3)."""
 
     name: str
     parameters: int

@@ -16,7 +16,7 @@ MOST_CARD_BYTES: Final = 10**18
 def floor_bytes(
     parameters: int | Sequence[int], stage: int = 0, recipe: str | Recipe = DEFAULT_RECIPE
 ) -> int:
-    """Bytes (B) that every rank keeps however many ranks there are: what the stage replicates.
+    """Bytes (B) that every rank keeps however many ranks there are: what the stage replicates (S4).
 
     4Ψ at stage 1 and 2Ψ at stage 2 of the 16-byte recipe (ZeRO §5.1, §5.2), 0 at stage 3.
 
@@ -39,6 +39,8 @@ def smallest_ranks(
 
     The fullest rank, padding included, never grows with the ranks, so bisection is exact; numbers
     up to ``limit`` (at most 10⁶) are tried.
+
+    (S3, S10)
 
     Raises:
         InputError: as `bytes_per_rank`; card_bytes or limit not whole or not positive.
@@ -65,6 +67,8 @@ def largest_model(
     Model parallelism first cuts the model into ``model_parallel`` equal parts; each part is held by
     a group of ``ranks`` data-parallel ranks, so ranks × model_parallel cards in all. One flat unit
     a part, of at most 10¹⁵ parameters (ZeRO §9, Table 2).
+
+    (S5)
 
     Raises:
         InputError: as `bytes_per_rank`; card_bytes or model_parallel not whole or not positive.

@@ -144,6 +144,8 @@ def run(capacity: int, program: Iterable[Action], area: int = 0) -> tuple[Step, 
 
     The first ``area`` bytes take only what is kept; everything else is placed first-fit above.
 
+    (S41, S42)
+
     Raises:
         InputError: a size not whole or out of range, an unknown verb, a name already live at
             allocate, or not live at free and keep.
@@ -227,6 +229,8 @@ def forward_pass(
     Layer i's temporary has temporary + growth · i bytes; with ``keep`` each checkpoint is copied
     into the area. At the end one block of ``request`` bytes is asked for. The defaults with a
     capacity of 4,000 are a reconstruction: other sizes give the lecture's numbers too.
+
+    (S41, S42)
 
     Raises:
         InputError: a size that is not whole or out of range.

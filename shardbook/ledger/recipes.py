@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is kept for each parameter between the steps and at the end of backward."""
+    """What is kept for each parameter between the steps and at the end of backward (S2)."""
 
     name: str
     title: str

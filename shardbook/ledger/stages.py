@@ -174,6 +174,8 @@ def bytes_per_rank(
 
     ``parameters`` is one number (one flat unit), or one number for each flat unit.
 
+    (S1, S6, S7, S38)
+
     Raises:
         InputError: parameters not whole or not in 1…10¹⁵, ranks not in 1…10⁶, stage not in 0…3,
             or an unknown recipe.

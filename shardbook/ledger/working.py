@@ -29,7 +29,7 @@ def operator_tensor_bytes(hidden: int, tiles: int = 1) -> int:
 
 
 def working_bytes(hidden: int, tiles: int = 1) -> int:
-    """Model-state working memory (MSWM): 4 · hidden · 4 hidden bytes over the tiles.
+    """Model-state working memory (MSWM): 4 · hidden · 4 hidden bytes over the tiles (S43).
 
     The weight and its gradient of the largest operator must be there at once (Rajbhandari et al.,
     ZeRO-Infinity, SC 2021, §3; memory-centric tiling §5.1.3): 1.07 GB at hidden 8192.
@@ -41,7 +41,7 @@ def working_bytes(hidden: int, tiles: int = 1) -> int:
 
 
 def largest_hidden(contiguous_bytes: int, tiles: int = 1) -> int:
-    """The largest power-of-two hidden whose tensors each fit one free piece of memory.
+    """The largest power-of-two hidden whose tensors each fit one free piece of memory (S43).
 
     ``contiguous_bytes`` (B) is the largest piece, as in a fragmented memory of 2 GiB pieces; the
     weight and its gradient may lie in different ones. 0 if not even hidden = 1 fits.
@@ -59,7 +59,7 @@ def largest_hidden(contiguous_bytes: int, tiles: int = 1) -> int:
 
 
 def update_bytes(ledger: Ledger) -> int:
-    """Bytes (B) on the fullest rank while the update turns one unit's gradients into FP32.
+    """Bytes (B) on the fullest rank while the update turns one unit's gradients into FP32 (S2).
 
     The states and 4 B for each element of the largest piece that this rank updates. At stages 2 and
     3 a step peaks earlier, in backward.

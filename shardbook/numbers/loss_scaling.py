@@ -14,7 +14,7 @@ from shardbook.numbers.formats import Format, round_to
 
 @dataclass(frozen=True, slots=True)
 class LossScale:
-    """The scale of the next step's loss and how overflow and success change it.
+    """The scale of the next step's loss and how overflow and success change it (S11).
 
     A step whose gradients hold an infinity or NaN is skipped and multiplies the scale by
     ``backoff``; ``growth_interval`` good steps in a row multiply it by ``growth``.
@@ -62,7 +62,10 @@ class Fate:
 
 
 def fate(fmt: Format, gradients: Iterable[float], scale: float = 1.0) -> Fate:
-    """Count what becomes of ``gradients`` times ``scale`` in ``fmt``; zeros count as normal."""
+    """Count what becomes of ``gradients`` times ``scale`` in ``fmt``; zeros count as normal.
+
+    (S11)
+    """
     vanished = subnormal = normal = overflowed = 0
     for gradient in gradients:
         rounded = abs(round_to(fmt, gradient * scale))

@@ -17,7 +17,7 @@ def add(fmt: Format, a: float, b: float) -> float:
 
 
 def survives(fmt: Format, weight: float, update: float) -> bool:
-    """Say whether adding ``update`` changes ``weight`` (first rounded to ``fmt``)."""
+    """Say whether adding ``update`` changes ``weight`` (first rounded to ``fmt``) (S11)."""
     start = _weight(fmt, weight)
     update = real("update", update, -math.inf, math.inf)
     return add(fmt, start, update) != start
@@ -28,6 +28,8 @@ def smallest_surviving_update(fmt: Format, weight: float) -> tuple[float, bool]:
 
     The threshold is half the way to the next number; the second value says whether an update of
     exactly this size survives (it does if the weight's mantissa is odd: ties go to the even one).
+
+    (S11)
     """
     start = _weight(fmt, weight)
     _, above = neighbours(fmt, start)
@@ -43,6 +45,8 @@ def repeated_updates(
     """Return the working weight in ``fmt`` after adding ``update`` ``count`` times (up to 10⁶).
 
     With ``master``, the sum is kept in that format, and the working weight is its rounded copy.
+
+    (S11)
     """
     kept_in = fmt if master is None else master
     total = _weight(kept_in, weight)
