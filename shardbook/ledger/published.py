@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from shardbook.ledger.fits import largest_model
+from shardbook.ledger.recipes import DEFAULT_RECIPE
 from shardbook.ledger.stages import bytes_per_rank
 from shardbook.numbers.units import GB
 
@@ -108,12 +109,27 @@ def table_2() -> tuple[ModelSize, ...]:
             parallel * _TABLE_2_RANKS,
             stage,
             largest_model(_TABLE_2_CARD, _TABLE_2_RANKS, stage, model_parallel=parallel),
-            parallel * round(largest_model(_TABLE_2_CARD, _TABLE_2_RANKS, stage), -8),
+            rounded_first(largest_model(_TABLE_2_CARD, _TABLE_2_RANKS, stage), parallel),
             printed,
         )
         for parallel, row in _TABLE_2.items()
         for stage, printed in enumerate(row.split())
     )
+
+
+def rounded_first(largest: int, model_parallel: int) -> int:
+    """Scale a largest model at MP 1 as Table 2 does: to 0.1 billion first, then times MP."""
+    return model_parallel * round(largest, -8)
+
+
+def table_2_row(
+    card_bytes: int, ranks: int, model_parallel: int, recipe: str
+) -> tuple[str, ...] | None:
+    """What Table 2 prints for stages 0 to 3, or None if it has no such row."""
+    asked = (card_bytes, ranks, recipe)
+    if asked != (_TABLE_2_CARD, _TABLE_2_RANKS, DEFAULT_RECIPE) or model_parallel not in _TABLE_2:
+        return None
+    return tuple(_TABLE_2[model_parallel].split())
 
 
 def as_printed(parameters: int) -> str:
