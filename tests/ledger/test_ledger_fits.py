@@ -28,11 +28,13 @@ recipes = st.sampled_from(sorted(RECIPES))
     ],
 )
 def test_fewest_80_gb_cards(parameters: int, recipe: str, ranks: int) -> None:
+    """(S10)"""
     assert smallest_ranks(parameters, 80 * GB, 3, recipe) == ranks
 
 
 def test_no_number_of_ranks_lowers_the_floor() -> None:
     # S4: stage 1 never gets 7.5B below 30 GB
+    """(S4)"""
     assert floor_bytes(75 * 10**8, 1) == 30 * GB
     assert smallest_ranks(75 * 10**8, 30 * GB, 1) is None
     # 12 B x 7.5e9 / 90 is just 1 GB, but 7.5e9 is no multiple of 90: padding makes it 91
@@ -94,6 +96,7 @@ def test_huge_cards_stop_at_the_largest_allowed_model() -> None:
 
 
 def test_all_54_values_of_table_1_within_2_344_percent() -> None:
+    """(S4)"""
     rows = table_1()
     assert len(rows) == len({(row.model, row.ranks, row.stage) for row in rows}) == 54
     for row in rows:
@@ -116,6 +119,7 @@ def test_table_1_prints_what_the_paper_prints() -> None:
 
 
 def test_all_20_values_of_table_2_are_equal_after_rounding_at_mp_1() -> None:
+    """(S5)"""
     rows = table_2()
     assert len({(row.model_parallel, row.stage) for row in rows}) == 20
     for row in rows:
@@ -133,6 +137,7 @@ def test_table_2_is_not_exact_for_larger_mp() -> None:
 
 
 def test_from_gpt_2_on_one_card_is_not_enough() -> None:
+    """(S3)"""
     small, large = CARDS[0].bytes, max(card.bytes for card in CARDS)
     sizes = {m.name: bytes_per_rank(m.parameters).fullest_rank_bytes for m in MODELS}
     assert sizes["BERT-large"] < small < sizes["GPT-2"]

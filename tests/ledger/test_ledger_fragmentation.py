@@ -21,6 +21,7 @@ quiet = settings(derandomize=True, deadline=None)
 
 
 def test_44_percent_free_and_a_request_for_400_fails() -> None:
+    """(S41)"""
     last = run(4000, forward_pass())[-1]
     assert last.failure is not None
     assert last.failure.requested == 400
@@ -31,6 +32,7 @@ def test_44_percent_free_and_a_request_for_400_fails() -> None:
 
 
 def test_the_same_request_succeeds_with_an_area_for_the_long_lived_blocks() -> None:
+    """(S42)"""
     steps = run(4000, forward_pass(keep=True), area=9 * 250)
     assert all(step.failure is None for step in steps)
     heap = steps[-2].heap

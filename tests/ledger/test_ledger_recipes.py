@@ -22,6 +22,7 @@ from shardbook.ledger.recipes import CATEGORIES, RECIPES, recipe_named, user_rec
     ],
 )
 def test_bytes_per_parameter_are_the_published_ones(name: str, size: Fraction) -> None:
+    """(S2)"""
     recipe = RECIPES[name]
     assert recipe.bytes_per_parameter == size
     assert sum(recipe.by_category().values()) == size

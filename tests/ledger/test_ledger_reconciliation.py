@@ -27,6 +27,7 @@ def test_the_lessons_code_prints_what_it_prints() -> None:
 
 
 def test_the_calculator_put_right_lets_16_ranks_fit_at_12_bytes() -> None:
+    """(S8, S38)"""
     eight, sixteen = (memory_calculator(70 * GB, n, "fsdp", LESSON_RECIPE) for n in (8, 16))
     assert (eight.per_rank, eight.fits) == (105 * GB, False)
     assert (sixteen.per_rank, sixteen.fits) == (52.5 * GB, True)
@@ -35,6 +36,7 @@ def test_the_calculator_put_right_lets_16_ranks_fit_at_12_bytes() -> None:
 
 
 def test_stages_do_not_shard_activations() -> None:
+    """(S8)"""
     model = shape(1, 2048, 4096, 32, 32)
     for sharding, ranks in (("none", 1), ("zero1", 8), ("zero2", 8), ("fsdp", 8), ("zero3", 64)):
         run = memory_calculator(7 * GB, ranks, sharding, shape=model)
@@ -45,6 +47,7 @@ def test_stages_do_not_shard_activations() -> None:
 
 
 def test_mixed_precision_saves_no_states() -> None:
+    """(S9)"""
     rows = [mixed_precision_comparison(size) for size in COMPARED_MODELS]
     assert [(row.fp32 / GB, row.without_master / GB) for row in rows] == [
         (112, 84),
@@ -56,6 +59,7 @@ def test_mixed_precision_saves_no_states() -> None:
 
 
 def test_the_table_of_real_models() -> None:
+    """(S10)"""
     rows = [real_model(size, LESSON_RECIPE) for size in REAL_MODELS]
     assert [(row.cards_for_weights, row.cards_for_states) for row in rows] == [
         (1, 2),

@@ -34,6 +34,7 @@ units = st.lists(sizes_of_units, min_size=1, max_size=4)
 def test_stages_give_the_published_sizes(
     parameters: int, ranks: int, gigabytes: list[float]
 ) -> None:
+    """(S1, S6, S7, S38)"""
     for stage, size in enumerate(gigabytes):
         assert bytes_per_rank(parameters, ranks, stage).fullest_rank_bytes == size * GB
 

@@ -10,6 +10,7 @@ from shardbook.numbers.loss_scaling import Fate, LossScale
 
 
 def test_overflow_halves_the_scale_and_a_run_of_good_steps_doubles_it():
+    """(S11)"""
     scale = LossScale(1024.0, growth_interval=3)
     seen = []
     for overflow in [False, False, True, False, False, False, True, True]:

@@ -11,6 +11,7 @@ exact = settings(derandomize=True, deadline=None)
 
 
 def test_an_update_three_orders_below_the_weight_is_swallowed_by_fp16_and_not_by_fp32():
+    """(S11)"""
     assert not swallowed.survives(FP16, 1.0, 0.0003)
     assert swallowed.survives(FP16, 1.0, 0.0005)
     assert swallowed.survives(FP32, 1.0, 0.0003)
@@ -30,6 +31,7 @@ def test_the_threshold_separates_swallowed_from_surviving(code):
 
 @pytest.mark.parametrize("fmt", [FP16, BF16, FP8_E4M3], ids=str)
 def test_a_thousand_small_updates_need_the_master_copy(fmt):
+    """(S11)"""
     alone = swallowed.repeated_updates(fmt, 1.0, 1e-4, 1000)
     kept = swallowed.repeated_updates(fmt, 1.0, 1e-4, 1000, master=FP32)
     assert alone == 1.0
