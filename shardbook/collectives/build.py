@@ -1,6 +1,6 @@
 """The plan of a collective by the names of collective and algorithm."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -19,7 +19,7 @@ from shardbook.collectives.ring import (
 from shardbook.collectives.tree import naive, tree
 from shardbook.errors import InputError, one_of, whole
 
-_RING: Final[dict[str, Callable[[int, int], Plan]]] = {
+_RING: Final[dict[str, Callable[[int, int | Sequence[int]], Plan]]] = {
     "all-reduce": ring_all_reduce,
     "reduce-scatter": ring_reduce_scatter,
     "all-gather": ring_all_gather,
@@ -39,14 +39,18 @@ ALGORITHMS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def plan_of(
-    collective: str, algorithm: str, ranks: int, elements: int, ranks_per_node: int | None = None
+    collective: str,
+    algorithm: str,
+    ranks: int,
+    elements: int | Sequence[int],
+    ranks_per_node: int | None = None,
 ) -> Plan:
     """Return the plan of ``collective`` by ``algorithm`` among ranks 0 … ``ranks`` - 1.
 
     ``elements`` is S as nccl-tests counts it: the whole vector, N times a rank's shard for
     reduce-scatter, all-gather, gather and scatter, what one rank sends (its own part included)
-    for all-to-all. ``ranks_per_node`` is used by the hierarchical algorithm; default:
-    `squarest_node`. Raises InputError.
+    for all-to-all; or the elements of each chunk. ``ranks_per_node`` is used by the hierarchical
+    algorithm; default: `squarest_node`. Raises InputError.
     """
     one_of("collective", collective, COLLECTIVES)
     one_of("algorithm", algorithm, ALGORITHMS)
@@ -54,7 +58,7 @@ def plan_of(
         allowed = [name for name, done in ALGORITHMS.items() if collective in done]
         raise InputError("algorithm", algorithm, f"{collective} has {', '.join(allowed)}")
     n = whole("ranks", ranks, 1, 1 << 16)
-    makers: dict[str, Callable[[int, int], Plan]] = {
+    makers: dict[str, Callable[[int, int | Sequence[int]], Plan]] = {
         "ring": _RING.get(collective, ring_all_reduce),
         "tree": partial(tree, collective),
         "naive": partial(naive, collective),

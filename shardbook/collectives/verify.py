@@ -5,6 +5,7 @@ A set of ranks is an integer with one bit per place in ``plan.ranks``.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from shardbook.collectives.draw import grid
 from shardbook.collectives.plan import Plan, Transfer
@@ -75,6 +76,24 @@ def verify(plan: Plan) -> Proof:
                 late.append(Fault(None, rank, number, f"lacks {_named(plan, every & ~once)}"))
     kept = [fault for fault, twice in early if not twice or fault.chunk in spoilt]
     return Proof(plan, (*kept, *late))
+
+
+def held_after(plan: Plan, rounds: int) -> dict[int, dict[int, tuple[int, ...]]]:
+    """Return rank → chunk → the ranks that have contributed to it, after the first ``rounds``.
+
+    Before the first round (0) that is what each rank starts with; a rank keeps what it sent.
+    """
+    held = _start(plan, {rank: 1 << i for i, rank in enumerate(plan.ranks)})
+    first = Plan(plan.collective, plan.ranks, plan.chunks, tuple(islice(plan.rounds, rounds)))
+    for _ in _follow(first, held):
+        pass  # a faulty plan is shown as far as it goes
+    return {
+        rank: {
+            chunk: tuple(plan.ranks[i] for i in range(len(plan.ranks)) if once >> i & 1)
+            for chunk, (once, _) in sorted(chunks.items())
+        }
+        for rank, chunks in held.items()
+    }
 
 
 def _start(plan: Plan, place: dict[int, int]) -> Held:
