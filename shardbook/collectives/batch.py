@@ -12,6 +12,8 @@ def data_replicas(ranks: int, **model_parallel: int) -> int:
 
     ``model_parallel``: degrees that split one replica, such as ``tensor=4, pipeline=2``.
     Raises InputError if these do not divide the ranks.
+
+    (S60, S62)
     """
     total = whole("ranks", ranks, 1, MOST)
     one = prod(whole(name, degree, 1, MOST) for name, degree in model_parallel.items())
@@ -22,7 +24,7 @@ def data_replicas(ranks: int, **model_parallel: int) -> int:
 
 
 def global_batch(micro_batch: int, accumulation: int, replicas: int) -> int:
-    """Return the samples of one update: micro-batch × accumulation × replicas.
+    """Return the samples of one update: micro-batch × accumulation × replicas (S62).
 
     Raises InputError.
     """

@@ -20,7 +20,7 @@ from shardbook.errors import InputError, one_of
 
 
 def direct(collective: str, ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
-    """Plan a collective in one round: each rank sends every other what that one needs.
+    """Plan a collective in one round: each rank sends every other what that one needs (S58).
 
     In an all-reduce that is the whole vector, N - 1 times. A receiver adds to its own part
     what comes from the ranks after it, in their order (mod N): the sums of an all-reduce differ

@@ -14,7 +14,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def process_groups(axes: Mapping[str, int]) -> dict[str, Groups]:
-    """Return the groups of each axis; the axes are named from the fastest-varying one on.
+    """Return the groups of each axis; the axes are named from the fastest-varying one on (S61).
 
     ``{"TP": 4, "DP": 2}`` gives TP [0-3], [4-7] and DP [0, 4], [1, 5], [2, 6], [3, 7].
     Raises InputError.
@@ -49,7 +49,7 @@ class AxisTraffic:
 def axis_traffic(
     axes: Mapping[str, int], sizes: Mapping[str, int], ranks_per_node: int
 ) -> tuple[AxisTraffic, ...]:
-    """Return the ring all-reduce traffic of each axis.
+    """Return the ring all-reduce traffic of each axis (S61).
 
     ``axes``: as in `process_groups`; ``sizes``: bytes that each rank all-reduces along an axis in
     one step (none for an axis left out). Raises InputError.

@@ -60,7 +60,7 @@ def hierarchical(
 def hybrid_reduce(
     ranks: int | Sequence[int], sizes: int | Sequence[int], ranks_per_shard_group: int
 ) -> Plan:
-    """Plan the gradient sum of hybrid sharding: each rank ends with its group's shard of it.
+    """Plan the gradient sum of hybrid sharding: each rank ends with its group's shard of it (S33).
 
     Reduce-scatter in each group of F = ``ranks_per_shard_group`` consecutive ranks, then
     all-reduce among the N/F ranks that hold the same shard. Chunk m·F + l is the m-th part of

@@ -77,7 +77,7 @@ class Measured:
 
 
 def measure(plan: Plan, network: Network, element_bytes: int = 1) -> Measured:
-    """Count and price ``plan`` on ``network``; sizes are elements of ``element_bytes`` B.
+    """Count and price ``plan`` on ``network``; sizes are elements of ``element_bytes`` B (S19).
 
     The plan must be possible (`verify` tells). Takes time in proportion to the number of
     transfers. Raises InputError.

@@ -46,7 +46,7 @@ def ring_reduce_scatter(
     direction: int = 1,
     offset: int = 0,
 ) -> Plan:
-    """Plan a ring reduce-scatter.
+    """Plan a ring reduce-scatter (S19).
 
     ``ranks``: how many, or the global ranks in ring order. ``sizes``: elements of each of the N
     chunks, or a total that is cut evenly. ``direction``: each rank sends to the next (1) or the
@@ -63,7 +63,7 @@ def ring_all_gather(
     direction: int = 1,
     offset: int = 0,
 ) -> Plan:
-    """Plan a ring all-gather; the i-th rank starts with chunk i + offset (mod N).
+    """Plan a ring all-gather; the i-th rank starts with chunk i + offset (mod N) (S19).
 
     Arguments and errors as for `ring_reduce_scatter`.
     """
@@ -80,13 +80,15 @@ def ring_all_reduce(
     """Plan a ring all-reduce: a reduce-scatter, then an all-gather, over the same chunks.
 
     Arguments and errors as for `ring_reduce_scatter`.
+
+    (S19, S59)
     """
     phases = (reduce_scatter_rounds, all_gather_rounds)
     return _ring("all-reduce", phases, ranks, sizes, direction, offset)
 
 
 def ring_all_to_all(ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
-    """Plan an all-to-all where each chunk hops from neighbour to neighbour to its target.
+    """Plan an all-to-all where each chunk hops from neighbour to neighbour to its target (S58).
 
     ``sizes``: elements each rank sends to each of the N, or their total, or all N². A rank
     sends about N/2 times what a direct exchange sends. Raises InputError.

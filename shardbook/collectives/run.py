@@ -20,7 +20,7 @@ OnTransfer = Callable[[int, Transfer, Array], None]
 def run(
     plan: Plan, held: Sequence[Mapping[int, Array]], on_transfer: OnTransfer | None = None
 ) -> list[dict[int, Array]]:
-    """Run ``plan`` and return which chunks each rank then holds.
+    """Run ``plan`` and return which chunks each rank then holds (S19).
 
     ``held[i]`` maps chunk to a 1-D array for the i-th rank of ``plan.ranks``. Arrays of a round
     are read as they were when it began; sums into one chunk follow the order of the round's

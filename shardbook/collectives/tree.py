@@ -44,7 +44,7 @@ def binary(order: tuple[int, ...]) -> Levels:
 
 
 def naive(collective: str, ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
-    """Plan a collective through the root: everybody sends to it or receives from it.
+    """Plan a collective through the root: everybody sends to it or receives from it (S59).
 
     ``ranks``: how many, or the global ranks, the root first. ``sizes``: as for `tree`. A phase
     is one round, in which the root's port carries everything. Raises InputError.

@@ -71,6 +71,7 @@ def test_every_algorithm_gives_the_collectives_result(collective, algorithm, n, 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("elements", [0, 1, 7, 1000])
 def test_bytes_sent_by_all_follow_the_formulas(n, elements):
+    """(S59)"""
     s, sizes = elements, even_sizes(elements, n)
 
     def sent(collective, algorithm):
@@ -94,6 +95,8 @@ def test_bytes_sent_by_all_follow_the_formulas(n, elements):
 
 @pytest.mark.parametrize("n", range(1, 18))
 def test_rounds_follow_the_formulas(n):
+    """(S59)"""
+
     def rounds(collective, algorithm):
         return len(list(plan_of(collective, algorithm, n, 100).rounds))
 
@@ -144,7 +147,10 @@ def test_a_chain_takes_ranks_plus_chunks_minus_two_rounds(n, pieces):
 
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_all_to_all_with_uneven_loads(n):
-    """Expert parallelism: what a rank sends differs from target to target and rank to rank."""
+    """Expert parallelism: what a rank sends differs from target to target and rank to rank.
+
+    (S58)
+    """
     sizes = [(3 * k) % 5 for k in range(n * n)]
     for plan in (
         ring_all_to_all(n, sizes),
@@ -191,7 +197,7 @@ def test_hierarchical_works_for_any_shape_and_talks_only_to_its_place(shape, ele
 
 
 def test_hybrid_reduce_is_the_direct_sum():
-    """Document B section 5.5: 2 nodes of 8, within 2.0e-15 of the direct sum."""
+    """Document B section 5.5: 2 nodes of 8, within 2.0e-15 of the direct sum (S33)."""
     vectors = list(np.random.default_rng(0).standard_normal((16, 160)))
     plan = hybrid_reduce(16, 160, 8)
     assert verify(plan), verify(plan)

@@ -21,13 +21,14 @@ FACTORS = json.loads((Path(__file__).parent / "data" / "busbw_factors.json").rea
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 1000])
 def test_factors_are_those_of_nccl_tests(collective, n):
+    """(S65)"""
     formula = FACTORS["busbw_factor"][collective.replace("-", "_")]
     assert busbw_factor(collective, n) == eval(formula, {"n": Fraction(n)})
 
 
 @pytest.mark.parametrize("collective", ["all-reduce", "reduce-scatter", "all-gather"])
 def test_a_rings_bus_bandwidth_is_the_link_bandwidth(collective):
-    """What busbw is for: it does not depend on the number of ranks."""
+    """What busbw is for: it does not depend on the number of ranks (S65)."""
     for n in (2, 4, 8, 32):
         seconds = measure(plan_of(collective, "ring", n, GIB), flat(0, 50e9)).seconds
         assert busbw(collective, n, GIB, seconds) == pytest.approx(50e9)
@@ -44,6 +45,7 @@ def test_no_time_has_no_bandwidth():
 
 
 def test_document_es_ring():
+    """(S64)"""
     fast = float(parse_rate("rate", "400Gb/s"))
     assert fast == 50e9
     assert f"{ring_seconds(4, GIB, 0, fast):.4f}" == "0.0322"
@@ -53,6 +55,7 @@ def test_document_es_ring():
 
 
 def test_the_global_batch_counts_replicas_not_ranks():
+    """(S62)"""
     replicas = data_replicas(64, tensor=4, pipeline=2)
     assert replicas == 8
     assert global_batch(2, 16, replicas) == 256

@@ -11,6 +11,7 @@ from shardbook.errors import InputError
 
 
 def test_two_nodes_of_four():
+    """(S61)"""
     assert process_groups({"TP": 4, "DP": 2}) == {
         "TP": ((0, 1, 2, 3), (4, 5, 6, 7)),
         "DP": ((0, 4), (1, 5), (2, 6), (3, 7)),
@@ -32,6 +33,7 @@ def test_groups_are_the_ranks_that_differ_in_one_coordinate(degrees):
 
 
 def test_a_wrong_order_puts_tensor_parallelism_on_the_slow_link():
+    """(S61)"""
     sizes = {"TP": 1000, "DP": 100}
     right = {one.axis: one for one in axis_traffic({"TP": 4, "DP": 2}, sizes, 4)}
     wrong = {one.axis: one for one in axis_traffic({"DP": 2, "TP": 4}, sizes, 4)}

@@ -62,6 +62,7 @@ def test_there_are_18_gloo_cases_and_some_tell_the_direction_apart():
 @settings(derandomize=True, deadline=None)
 @given(rings())
 def test_all_reduce_gives_every_rank_the_sum(case):
+    """(S19)"""
     n, sizes, direction, offset = case
     vectors = vectors_of(n, sizes)
     plan = ring_all_reduce(n, sizes, direction=direction, offset=offset)
@@ -95,6 +96,7 @@ def test_all_gather_gives_every_rank_every_shard(case):
 @settings(derandomize=True, deadline=None)
 @given(rings())
 def test_each_rank_sends_to_one_neighbour_one_chunk_a_round(case):
+    """(S19)"""
     n, sizes, direction, offset = case
     for transfers in ring_all_reduce(n, sizes, direction=direction, offset=offset).rounds:
         assert sorted(move.source for move in transfers) == list(range(n))
@@ -122,6 +124,7 @@ def test_any_dtype_is_kept(dtype):
 
 
 def test_callback_sees_every_transfer_with_its_bytes():
+    """(S19)"""
     seen = []
     run_on_vectors(
         ring_all_reduce(4, 16),
