@@ -9,6 +9,10 @@ from shardbook.explorers.explorer import Explorer
 #: explorer id → module in this package; each module defines `EXPLORER`
 MODULES: Final = {
     "ledger-of-one-rank": "ledger_of_one_rank",
+    "memory-against-ranks": "memory_against_ranks",
+    "largest-model": "largest_model",
+    "activations-and-checkpointing": "activations_and_checkpointing",
+    "fragmentation": "fragmentation",
 }
 
 

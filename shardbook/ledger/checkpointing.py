@@ -10,16 +10,22 @@ from typing import Final
 from shardbook.errors import real, whole
 
 MOST_LAYERS: Final = 100_000
+MOST_WIDTH: Final = 10**9
 _MOST_BYTES: Final = 10**18
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Checkpoints every ``interval`` layers: how many there are, and the peak in bytes (B)."""
+    """Checkpoints every ``interval`` layers: how many there are, and the peak in bytes (B).
+
+    At the peak ``held`` of them are alive, beside the activations of ``recomputed`` layers.
+    """
 
     interval: int
     checkpoints: int
     peak_bytes: int
+    held: int
+    recomputed: int
 
 
 def checkpoint_peak_bytes(
@@ -38,15 +44,19 @@ def checkpoint_peak_bytes(
     interval = whole("interval", interval, 1, layers)
     layer_bytes = whole("layer bytes", layer_bytes, 1, _MOST_BYTES)
     checkpoint_bytes = whole("checkpoint bytes", checkpoint_bytes, 1, _MOST_BYTES)
-    return _peak(layers, layer_bytes, checkpoint_bytes, interval)
+    return _interval(layers, layer_bytes, checkpoint_bytes, interval).peak_bytes
 
 
-def _peak(layers: int, layer_bytes: int, checkpoint_bytes: int, interval: int) -> int:
+def _interval(layers: int, layer_bytes: int, checkpoint_bytes: int, interval: int) -> Interval:
     segments = -(-layers // interval)
-    last = layers - (segments - 1) * interval
-    in_last = segments * checkpoint_bytes + last * layer_bytes
-    before = (segments - 1) * checkpoint_bytes + interval * layer_bytes
-    return max(in_last, before) if segments > 1 else in_last
+    moments = [(segments, layers - (segments - 1) * interval)]
+    if segments > 1:
+        moments.append((segments - 1, interval))
+    peak, held, recomputed = max(
+        (held * checkpoint_bytes + recomputed * layer_bytes, held, recomputed)
+        for held, recomputed in moments
+    )
+    return Interval(interval, segments, peak, held, recomputed)
 
 
 def intervals(layers: int, layer_bytes: int, checkpoint_bytes: int) -> tuple[Interval, ...]:
@@ -56,10 +66,7 @@ def intervals(layers: int, layer_bytes: int, checkpoint_bytes: int) -> tuple[Int
         InputError: as `checkpoint_peak_bytes`.
     """
     checkpoint_peak_bytes(layers, layer_bytes, checkpoint_bytes, 1)
-    return tuple(
-        Interval(k, -(-layers // k), _peak(layers, layer_bytes, checkpoint_bytes, k))
-        for k in range(1, layers + 1)
-    )
+    return tuple(_interval(layers, layer_bytes, checkpoint_bytes, k) for k in range(1, layers + 1))
 
 
 def best_interval(layers: int, layer_bytes: int, checkpoint_bytes: int) -> Interval:
@@ -81,3 +88,18 @@ def extra_compute(backward_over_forward: float = 2.0) -> float:
         InputError: backward_over_forward is not a number in 0…100.
     """
     return 1 / (1 + real("backward over forward", backward_over_forward, 0, 100))
+
+
+def selective_extra_compute(sequence: int, hidden: int) -> float:
+    """Extra compute of recomputing only the attention, as a fraction of forward and backward.
+
+    s / (3 (6h + s)): a layer's forward has 24·b·s·h² + 4·b·s²·h FLOP, of which attention over
+    the sequence is 4·b·s²·h; backward takes twice as much. Derived here, for layers without biases,
+    norms and the output projection to the vocabulary.
+
+    Raises:
+        InputError: sequence or hidden is not a whole positive number.
+    """
+    sequence = whole("sequence", sequence, 1, MOST_WIDTH)
+    hidden = whole("hidden", hidden, 1, MOST_WIDTH)
+    return sequence / (3 * (6 * hidden + sequence))

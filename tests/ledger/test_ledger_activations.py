@@ -20,6 +20,7 @@ from shardbook.ledger.checkpointing import (
     checkpoint_peak_bytes,
     extra_compute,
     intervals,
+    selective_extra_compute,
 )
 
 MIB = 2**20
@@ -116,6 +117,8 @@ def test_the_calculator_of_100b_gives_67_and_4_gb() -> None:
         ("layer bytes", lambda: intervals(4, -1, 16)),
         ("checkpoint bytes", lambda: intervals(4, 1, 0.5)),
         ("backward over forward", lambda: extra_compute(-1)),
+        ("sequence", lambda: selective_extra_compute(0, 1)),
+        ("hidden", lambda: selective_extra_compute(1, -1)),
     ],
 )
 def test_bad_sizes_name_the_argument(argument: str, call: Any) -> None:
@@ -150,6 +153,27 @@ def test_checkpoints_of_the_lesson() -> None:
     # S14: 32 layers of 64 MiB, an input of 16 MiB; 2,048 MiB without checkpoints
     peaks = [checkpoint_peak_bytes(32, 64 * MIB, 16 * MIB, k) // MIB for k in (1, 2, 4, 8, 16)]
     assert peaks == [576, 384, 384, 576, 1056]
+
+
+@quiet
+@given(st.integers(1, 60), st.integers(1, 100), st.integers(1, 100))
+def test_what_is_alive_at_the_peak_adds_up(layers: int, layer: int, checkpoint: int) -> None:
+    for row in intervals(layers, layer, checkpoint):
+        assert row.held * checkpoint + row.recomputed * layer == row.peak_bytes
+        # either the last segment with every checkpoint, or a full one with one checkpoint fewer
+        last = layers - (row.checkpoints - 1) * row.interval
+        full = (row.checkpoints - 1, row.interval)
+        assert (row.held, row.recomputed) in [(row.checkpoints, last), full]
+
+
+@quiet
+@given(st.integers(1, 100), st.integers(1, 100))
+def test_selective_recomputation_repeats_two_products_of_a_layer(s: int, h: int) -> None:
+    # multiply-adds of a layer's forward: Q, K, V and output 4sh², MLP 8sh², scores and values 2s²h
+    products = [s * h * h] * 4 + [4 * s * h * h] * 2
+    attention = [s * s * h] * 2
+    forward = sum(products) + sum(attention)
+    assert selective_extra_compute(s, h) == pytest.approx(sum(attention) / (3 * forward))
 
 
 @quiet
