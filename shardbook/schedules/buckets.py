@@ -1,0 +1,172 @@
+"""DDP's gradient buckets: all-reduce in the shadow of the backward.
+
+Source: Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3: gradients are bucketed in the
+reverse order of the forward; a bucket is reduced once all of its gradients are there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from shardbook.errors import InputError, real, whole
+from shardbook.schedules.compiling import compile_plan
+from shardbook.schedules.core import COMMUNICATION, COMPUTE, Action, Run, simulate
+from shardbook.schedules.timeline import exposed
+
+MIB: Final = 2**20
+#: PyTorch's defaults: `bucket_cap_mb`, and the first bucket, small so that reduction starts early
+BUCKET: Final = 25 * MIB
+FIRST_BUCKET: Final = 1 * MIB
+
+_SETTLED: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: its forward and backward (s) and the ``size`` of its gradient (B)."""
+
+    forward: float
+    backward: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The all-reduce, over all ranks: 2(N − 1)·(``latency`` + bytes/(N·``bandwidth``)), s."""
+
+    ranks: int
+    latency: float
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        whole("ranks", self.ranks, 1, 2**20)
+        real("latency", self.latency, 0, 1e6, "s")
+        real("bandwidth", self.bandwidth, 1e-9, 1e30, "B/s")
+
+    def seconds(self, size: int) -> float:
+        """Time of one all-reduce of ``size`` bytes, s."""
+        return 2 * (self.ranks - 1) * (self.latency + size / (self.ranks * self.bandwidth))
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRun:
+    """A step: ``buckets`` as layers in the order of the backward, and what is not hidden.
+
+    ``tail``: from the end of the last backward to the end of the step, s. ``exposed``:
+    communication while no rank computes, s.
+    """
+
+    run: Run
+    buckets: tuple[tuple[int, ...], ...]
+    makespan: float
+    tail: float
+    exposed: float
+
+
+def fill_buckets(
+    sizes: Sequence[int], capacity: int = BUCKET, first: int | None = FIRST_BUCKET
+) -> tuple[tuple[int, ...], ...]:
+    """Put gradients of these sizes (B, in the order of the forward) into buckets.
+
+    From the last layer to the first; a bucket is closed as soon as it holds ``capacity`` bytes
+    (the first bucket: ``first``, if given), so that it may hold more.
+    """
+    whole("capacity", capacity, 1, 2**63)
+    limit = capacity if first is None else whole("first", first, 1, 2**63)
+    buckets: list[tuple[int, ...]] = []
+    bucket: list[int] = []
+    held = 0
+    for layer in reversed(range(len(sizes))):
+        bucket.append(layer)
+        held += whole("size", sizes[layer], 0, 2**63)
+        if held >= limit:
+            buckets.append(tuple(bucket))
+            bucket, held, limit = [], 0, capacity
+    if bucket:
+        buckets.append(tuple(bucket))
+    return tuple(buckets)
+
+
+def ddp_step(
+    layers: Sequence[Layer],
+    reduction: Reduction,
+    *,
+    capacity: int = BUCKET,
+    first: int | None = FIRST_BUCKET,
+    slowdown: Sequence[float] = (1.0,),
+    contention: float = 0.0,
+) -> BucketRun:
+    """Simulate one step of data parallelism.
+
+    ``slowdown``: how much longer each simulated rank computes; a bucket is reduced when every
+    rank has its gradients, so the slowest sets the step. ``contention``: the share of a
+    compute stream's speed that an all-reduce under it takes away, from 0 to 0.9.
+    """
+    if not layers:
+        raise InputError("layers", layers, "give at least one layer")
+    factors = [real("slowdown", factor, 1e-3, 1e3) for factor in slowdown]
+    if not factors:
+        raise InputError("slowdown", slowdown, "give a factor for at least one rank")
+    share = real("contention", contention, 0, 0.9)
+    buckets = fill_buckets([layer.size for layer in layers], capacity, first)
+    plan = compile_plan(_actions(layers, reduction, buckets, factors))
+    run = simulate(plan)
+    run = _contended(run, share) if share else run
+    computed = [
+        end for action, end in zip(plan.actions, run.ends, strict=True) if action.kind == COMPUTE
+    ]
+    tail = run.makespan - max(computed)
+    return BucketRun(run, buckets, run.makespan, tail, exposed(run))
+
+
+def _actions(
+    layers: Sequence[Layer],
+    reduction: Reduction,
+    buckets: tuple[tuple[int, ...], ...],
+    factors: list[float],
+) -> list[Action]:
+    actions: list[Action] = []
+    last: dict[int, list[int]] = {}
+    for rank, factor in enumerate(factors):
+        name = f"rank {rank}"
+        for at, layer in enumerate(layers):
+            actions.append(Action(f"F{at}", name, layer.forward * factor, host=name))
+        for at in reversed(range(len(layers))):
+            last.setdefault(at, []).append(len(actions))
+            actions.append(Action(f"B{at}", name, layers[at].backward * factor, host=name))
+    for at, bucket in enumerate(buckets):
+        size = sum(layers[layer].size for layer in bucket)
+        needs = tuple(last[bucket[-1]])
+        seconds = reduction.seconds(size)
+        actions.append(Action(f"AR{at}", "network", seconds, needs, COMMUNICATION, "network"))
+    return actions
+
+
+def _contended(run: Run, share: float) -> Run:
+    """Lengthen what computes under an all-reduce, until nothing changes.
+
+    What happens up to a time depends on earlier times only, and an error in an action's length
+    shrinks by ``share`` a pass: this ends.
+    """
+    base = [action.seconds for action in run.plan.actions]
+    lengths = base
+    while True:
+        before = lengths
+        lengths = [
+            seconds + share * overlap for seconds, overlap in zip(base, _overlaps(run), strict=True)
+        ]
+        run = simulate(run.plan, lengths)
+        if max(abs(a - b) for a, b in zip(lengths, before, strict=True)) <= _SETTLED * run.makespan:
+            return run
+
+
+def _overlaps(run: Run) -> list[float]:
+    """How long each action computes while the network is busy; 0 for the network's own."""
+    times = list(zip(run.plan.actions, run.starts, run.ends, strict=True))
+    network = [(start, end) for action, start, end in times if action.kind == COMMUNICATION]
+    return [
+        sum(max(0.0, min(end, until) - max(start, since)) for since, until in network)
+        if action.kind == COMPUTE
+        else 0.0
+        for action, start, end in times
+    ]
