@@ -85,7 +85,7 @@ class ModelSize:
 
 
 def table_1() -> tuple[StateSize, ...]:
-    """All 54 values of ZeRO's Table 1: six degrees × three models × three stages."""
+    """All 54 values of ZeRO's Table 1: six degrees × three models × three stages (S4)."""
     return tuple(
         StateSize(
             name,
@@ -102,7 +102,7 @@ def table_1() -> tuple[StateSize, ...]:
 
 
 def table_2() -> tuple[ModelSize, ...]:
-    """All 20 theoretical values of ZeRO's Table 2: five degrees × four stages."""
+    """All 20 theoretical values of ZeRO's Table 2: five degrees × four stages (S5)."""
     return tuple(
         ModelSize(
             parallel,
