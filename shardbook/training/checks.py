@@ -5,9 +5,8 @@ place. Each check compares what must be equal, and says which step and rank brea
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 from shardbook.training.watch import Observed
@@ -31,13 +30,20 @@ class Finding:
 
 
 def same_weights(steps: Sequence[Observed]) -> Finding | None:
-    """Every rank computes with the same weights: one checksum per unit, compared over ranks."""
+    """Every rank has the same full weights: checksums compared over ranks.
+
+    One per unit where the weights are used, and one of all when the step is done.
+    """
     for seen in steps:
         for rank, units in enumerate(seen.used_weights):
             for unit, (own, first) in enumerate(zip(units, seen.used_weights[0], strict=True)):
                 if own != first:
                     text = f"the weights of unit {unit} are not those of rank 0"
                     return Finding("same-weights", seen.step, rank, text)
+        for rank, own in enumerate(seen.weights_after):
+            if own != seen.weights_after[0]:
+                text = "after the update its weights are not those of rank 0"
+                return Finding("same-weights", seen.step, rank, text)
     return None
 
 
@@ -53,13 +59,19 @@ def distinct_data(steps: Sequence[Observed]) -> Finding | None:
     return None
 
 
-def state_at_rest(steps: Sequence[Observed]) -> Finding | None:
+def state_at_rest(
+    steps: Sequence[Observed], stored_now: tuple[int, ...] | None = None
+) -> Finding | None:
     """Stored states don't change between steps: one checksum at a step's end and the next's start.
 
-    Finds nothing in the last step: nobody reads its states any more.
+    After the last step, ``stored_now`` (`shardbook.training.watch.stored`) takes the place of the
+    next one's start.
     """
-    for end, start in pairwise(steps):
-        for rank, (was, now) in enumerate(zip(end.stored_after, start.stored_before, strict=True)):
+    starts = [seen.stored_before for seen in steps[1:]]
+    if stored_now is not None:
+        starts.append(stored_now)
+    for end, start in zip(steps, starts, strict=False):
+        for rank, (was, now) in enumerate(zip(end.stored_after, start, strict=True)):
             if was != now:
                 text = "its stored states changed before the next step began"
                 return Finding("state-at-rest", end.step, rank, text)
@@ -83,17 +95,17 @@ def joint_gradient(steps: Sequence[Observed]) -> Finding | None:
     return None
 
 
-Check = Callable[[Sequence[Observed]], Finding | None]
-#: name → check, in the order in which they are tried: cheap and specific ones first
-CHECKS: Final[dict[str, Check]] = {
-    "distinct-data": distinct_data,
-    "same-weights": same_weights,
-    "state-at-rest": state_at_rest,
-    "joint-gradient": joint_gradient,
-}
+def findings(
+    steps: Sequence[Observed], stored_now: tuple[int, ...] | None = None
+) -> tuple[Finding, ...]:
+    """Return what each check finds first in a watched run, cheap and specific checks first.
 
-
-def findings(steps: Sequence[Observed]) -> tuple[Finding, ...]:
-    """Return what each check finds first in a watched run; nothing for a healthy one."""
-    found = (check(steps) for check in CHECKS.values())
+    Nothing is found in a healthy run. ``stored_now`` as in `state_at_rest`.
+    """
+    found = (
+        distinct_data(steps),
+        same_weights(steps),
+        state_at_rest(steps, stored_now),
+        joint_gradient(steps),
+    )
     return tuple(finding for finding in found if finding is not None)

@@ -10,7 +10,7 @@ from shardbook.training.faults import FAULTS, Fault, faulty_settings, hooks
 from shardbook.training.rendezvous import HangError
 from shardbook.training.settings import Settings
 from shardbook.training.trainer import StepReport, Trainer
-from shardbook.training.watch import Observed
+from shardbook.training.watch import Observed, stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Incident:
             return f"the run stops in step {self.faulty.steps}"
         loss, healthy = self.faulty.loss, self.healthy.loss
         return (
-            f"no error; after {self.faulty.steps} steps the loss is {_say(loss)}"
+            f"no error; in step {self.faulty.steps - 1} the loss is {_say(loss)}"
             f" (healthy {_say(healthy)}), the gradient's norm {_say(self.faulty.gradient_norm)}"
             f" (healthy {_say(self.healthy.gradient_norm)}),"
             f" replicas differ by up to {_say(self.faulty.weights_spread)}"
@@ -79,7 +79,7 @@ def investigate(fault: Fault, settings: Settings, steps: int) -> Incident:
     trainer = Trainer(settings, watched=True)
     for _ in range(steps):
         _watched_step(trainer, healthy)
-    found += findings(seen)
+    found += findings(seen, stored(faulty.ranks) if stopped is None else None)
     return Incident(fault, _sight(seen), _sight(healthy), stopped, tuple(found), last, faulty)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardbook.training import network
+from shardbook.training.device import checksum
 from shardbook.training.loss import squared_error
 from shardbook.training.rank import Rank
 from shardbook.training.state import categories, gather
@@ -39,18 +40,20 @@ class Observed:
     joint_norm: float  #: of the joint batch's gradient, computed on one device
     gradient_norms: tuple[float, ...]  #: of the reduced gradient that the rank updates with
     gradient_distances: tuple[float, ...]  #: the norm of its difference from the joint one
+    weights_after: tuple[int, ...]  #: checksum of the full weights, the step done
     weights_spread: float  #: largest difference of a full weight between two ranks
 
 
 def before(ranks: Sequence[Rank], batches: Batches) -> Before:
     """Look at the ranks when the step begins, its ``batches`` [micro-batch][rank] drawn."""
-    return Before(_stored(ranks), _joint_gradient(ranks, batches))
+    return Before(stored(ranks), _joint_gradient(ranks, batches))
 
 
 def after(ranks: Sequence[Rank], start: Before, step: int, loss: float) -> Observed:
     """Look at the ranks when step number ``step`` has ended."""
     joint = start.joint_gradient
     gradients = _gradients(ranks)
+    weights = [gather(ranks, "weights", rank.rank) for rank in ranks]
     return Observed(
         step,
         loss,
@@ -58,11 +61,12 @@ def after(ranks: Sequence[Rank], start: Before, step: int, loss: float) -> Obser
         tuple(tuple(rank.batch_checksums) for rank in ranks),
         tuple(tuple(c for _, c in sorted(r.weights_checksums.items())) for r in ranks),
         start.stored,
-        _stored(ranks),
+        stored(ranks),
         _norm(joint),
         tuple(_norm(gradient) for gradient in gradients),
         tuple(_norm(gradient - joint) for gradient in gradients),
-        _spread(ranks),
+        tuple(checksum(view) for view in weights),
+        _spread(weights),
     )
 
 
@@ -70,7 +74,8 @@ def _norm(vector: Array) -> float:
     return float(np.linalg.norm(vector.astype(np.float64)))
 
 
-def _stored(ranks: Sequence[Rank]) -> tuple[int, ...]:
+def stored(ranks: Sequence[Rank]) -> tuple[int, ...]:
+    """Return a checksum of each rank's weights and states."""
     names = ("weights", *categories(ranks[0].settings))
     return tuple(rank.device.checksum(names) for rank in ranks)
 
@@ -116,9 +121,7 @@ def _joint_gradient(ranks: Sequence[Rank], batches: Batches) -> Array:
     return np.concatenate(parts[::-1])
 
 
-def _spread(ranks: Sequence[Rank]) -> float:
-    firsts = {rank.layout.shard_group(rank.rank)[0] for rank in ranks}
-    views = range(len(ranks)) if not ranks[0].kind.shards_weights else sorted(firsts)
-    full = [gather(ranks, "weights", view).astype(np.float32) for view in views]
+def _spread(views: Sequence[Array]) -> float:
+    first = views[0].astype(np.float32)
     with np.errstate(invalid="ignore"):  # infinite weights have no difference
-        return float(max(np.abs(weights - full[0]).max() for weights in full))
+        return float(max(np.abs(view.astype(np.float32) - first).max() for view in views))
