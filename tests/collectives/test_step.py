@@ -1,12 +1,14 @@
 """The communication counter of the five strategies."""
 
+from itertools import pairwise
+
 import pytest
 
 from shardbook.collectives.step import COLLECTIVES_OF, step_traffic
 from shardbook.errors import InputError
 
 WIDTHS = (32, 96, 96, 96, 96, 16)
-UNITS = [a * b + b for a, b in zip(WIDTHS, WIDTHS[1:], strict=False)]
+UNITS = [a * b + b for a, b in pairwise(WIDTHS)]
 
 
 @pytest.mark.parametrize(
