@@ -8,6 +8,9 @@ from shardbook.explorers.explorer import Explorer
 
 #: explorer id → module in this package; each module defines `EXPLORER`
 MODULES: Final = {
+    "unequal-tokens": "unequal_tokens",
+    "ring": "ring",
+    "collective-cost": "collective_cost",
     "ledger-of-one-rank": "ledger_of_one_rank",
     "memory-against-ranks": "memory_against_ranks",
     "largest-model": "largest_model",
