@@ -54,14 +54,14 @@ class _State:
 def _draw(
     collective: str, algorithm: str, ranks: int, sizes: str, direction: str, step: int
 ) -> View:
-    state = _at(_plan(collective, algorithm, ranks, sizes, int(direction)), step)
+    state = _at(_plan(collective, algorithm, ranks, sizes, direction), step)
     return View(_figure(state), _table(state), _sentence(state))
 
 
-def _plan(collective: str, algorithm: str, ranks: int, sizes: str, direction: int) -> Plan:
+def _plan(collective: str, algorithm: str, ranks: int, sizes: str, direction: str) -> Plan:
     chunks = [_MB * (1 if sizes == "even" else 1 + i % 3) for i in range(ranks)]
     if algorithm == "ring":
-        return _RINGS[collective](ranks, chunks, direction=direction)
+        return _RINGS[collective](ranks, chunks, direction=1 if direction == "next" else -1)
     plan = plan_of(collective, algorithm, ranks, sum(chunks))
     # some algorithms cut the vector into more or fewer pieces than there are ranks
     if len(plan.chunks) == ranks or algorithm in ("tree", "naive"):
@@ -239,8 +239,8 @@ EXPLORER = Explorer(
         Choice(
             "direction",
             "Ring sends to",
-            "1",
-            (("1", "the next rank"), ("-1", "the previous rank")),
+            "next",
+            (("next", "the next rank"), ("previous", "the previous rank")),
         ),
         Steps("step", "Round", "3", 14),
     ),
