@@ -1,0 +1,109 @@
+"""Measure the pages' budgets: from first touch to live, an update, the weight of a page.
+
+Medians of several runs in headless Chromium on the built site; printed, never asserted, because
+times depend on the machine. Run it on an idle machine: `make bench`.
+"""
+
+import functools
+import gzip
+import http.server
+import os
+import shutil
+import statistics
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
+FIGURE, PAGE = "ledger-of-one-rank", "chapters/n45_what_is_stored.html"
+COLD_STARTS, UPDATES = 7, 200
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def serve() -> str:
+    handler = functools.partial(Quiet, directory=str(SITE))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def cold_start(browser: Any, address: str) -> float:
+    """Seconds from the first key press on a control to the engine's first view."""
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(f"{address}/{PAGE}", wait_until="networkidle")
+    start = time.perf_counter()
+    tab.focus(f"#{FIGURE}--stage")
+    tab.keyboard.press("ArrowDown")
+    tab.wait_for_selector(f"#{FIGURE}[data-live]", timeout=60_000)
+    taken = time.perf_counter() - start
+    context.close()
+    return taken
+
+
+def updates(browser: Any, address: str) -> list[float]:
+    """Milliseconds from an input event to the new view, once live."""
+    tab = browser.new_page()
+    tab.goto(f"{address}/{PAGE}?{FIGURE}.stage=1")
+    tab.wait_for_selector(f"#{FIGURE}[data-live]", timeout=60_000)
+    return tab.evaluate(
+        """async ([name, count]) => {
+          const figure = document.getElementById(name), times = [];
+          const field = document.getElementById(`${name}--ranks`);
+          for (let ranks = 1; ranks <= count; ranks++) {
+            const start = performance.now();
+            const shown = new Promise((done) => {
+              const watch = new MutationObserver(() => { watch.disconnect(); done(); });
+              watch.observe(figure, { attributes: true, attributeFilter: ["data-live"] });
+            });
+            field.value = ranks;
+            field.dispatchEvent(new Event("input", { bubbles: true }));
+            await shown;
+            times.push(performance.now() - start);
+          }
+          return times;
+        }""",
+        [FIGURE, UPDATES],
+    )
+
+
+def weight(browser: Any, address: str) -> int:
+    """Bytes of all files a page without an explorer asks for, gzip-compressed."""
+    tab = browser.new_page()
+    asked: set[str] = set()
+    tab.on("request", lambda request: asked.add(request.url))
+    tab.goto(f"{address}/chapters/reference/glossary.html", wait_until="networkidle")
+    paths = [
+        url.removeprefix(address).partition("?")[0] for url in asked if url.startswith(address)
+    ]
+    return sum(len(gzip.compress((SITE / path.lstrip("/")).read_bytes())) for path in paths)
+
+
+def main() -> None:
+    address = serve()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM") or shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        starts = [cold_start(browser, address) for _ in range(COLD_STARTS)]
+        print(
+            f"first touch to live: median {statistics.median(starts):.2f} s, "
+            f"{min(starts):.2f}–{max(starts):.2f} s over {COLD_STARTS} cold starts (budget 3 s)"
+        )
+        times = updates(browser, address)
+        print(f"an update: median {statistics.median(times):.1f} ms over {UPDATES} (budget 10 ms)")
+        print(
+            f"a page without an explorer: {weight(browser, address) / 1e6:.2f} MB (budget 1.5 MB)"
+        )
+
+
+if __name__ == "__main__":
+    main()
