@@ -1,0 +1,138 @@
+"""Find solution lines and hidden checks in what readers and students get.
+
+A leaked line is a line of a reference solution's body or of a hidden check with at least 20
+characters that are not white space, and that stands neither in the engine nor in a stub. Every
+byte of a folder is searched: inside zips, wheels, tars and gzips, behind HTML tags and entities,
+JSON and percent escapes, base64 and UTF-16. Not found: a line that was reworded or encrypted, and
+text inside compressed PDF streams.
+"""
+
+import ast
+import base64
+import binascii
+import functools
+import gzip
+import html
+import io
+import re
+import tarfile
+import urllib.parse
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SIGNIFICANT = 20
+
+_TAG = re.compile(r"<[^<>]*>")
+_ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt"\'/\\])')
+_PLAIN = {"n": "\n", "r": "\n", "t": "\t"}
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{80,}={0,2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A secret ``line`` found in ``file`` (members of archives behind ``!``)."""
+
+    file: str
+    line: str
+
+
+def find_leaks(folder: Path, root: Path = ROOT) -> list[Leak]:
+    """Search every byte below ``folder``; an empty list is what one hopes for."""
+    secrets = secret_lines(root)
+    leaks = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        for name, data in _unpacked(str(path.relative_to(folder)), path.read_bytes()):
+            texts = list(_readings(data))
+            leaks += [
+                Leak(name, line)
+                for line in sorted(secrets)
+                if any(_significant(line) in text for text in texts)
+            ]
+    return leaks
+
+
+@functools.cache
+def secret_lines(root: Path = ROOT) -> frozenset[str]:
+    """The lines that must not be found."""
+    lines: set[str] = set()
+    for path in (root / "solutions").glob("*.py"):
+        lines.update(_body_lines(path))
+    for path in (root / "autograder" / "shardgrade" / "checks").glob("*.py"):
+        lines.update(path.read_text(encoding="utf-8").splitlines())
+    public = _public_text(root)
+    return frozenset(
+        line.strip()
+        for line in lines
+        if len(_significant(line)) >= SIGNIFICANT and _significant(line) not in public
+    )
+
+
+def _body_lines(path: Path) -> Iterator[str]:
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield from lines[node.body[0].lineno - 1 : node.end_lineno]
+
+
+def _public_text(root: Path) -> str:
+    paths = [*(root / "shardbook").rglob("*.py"), *(root / "labs").glob("*.md")]
+    return "\n".join(_significant(path.read_text(encoding="utf-8")) for path in paths)
+
+
+def _significant(text: str) -> str:
+    return "".join(text.split())
+
+
+def _unpacked(name: str, data: bytes, depth: int = 4) -> Iterator[tuple[str, bytes]]:
+    yield name, data
+    if depth == 0:
+        return
+    for inner, content in _members(data):
+        yield from _unpacked(f"{name}!{inner}", content, depth - 1)
+
+
+def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
+    if data[:2] == b"PK" and zipfile.is_zipfile(io.BytesIO(data)):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            yield from ((name, archive.read(name)) for name in archive.namelist())
+    if data[:2] == b"\x1f\x8b":
+        yield "gzip", gzip.decompress(data)
+    if data[257:262] == b"ustar":
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for member in archive:
+                if file := archive.extractfile(member):
+                    yield member.name, file.read()
+    if data.startswith(b"# Sphinx inventory"):
+        yield "inventory", zlib.decompress(data.split(b"\n", 4)[4])
+    for match in _BASE64.finditer(data):
+        try:
+            yield "base64", base64.b64decode(match[0], validate=True)
+        except binascii.Error:
+            continue
+
+
+def _readings(data: bytes) -> Iterator[str]:
+    text = data.decode("utf-8", errors="replace")
+    yield _significant(text)
+    if b"\x00" in data:
+        for encoding in ("utf-16-le", "utf-16-be"):
+            yield _significant(data.decode(encoding, errors="replace"))
+        return
+    unescaped, shown = _unescape(text), html.unescape(_TAG.sub("", text))
+    for reading in (unescaped, shown, _unescape(shown), html.unescape(_TAG.sub("", unescaped))):
+        yield _significant(reading)
+    yield _significant(html.unescape(shown))
+    yield _significant(urllib.parse.unquote(text))
+
+
+def _unescape(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if code[0] in "ux" else _PLAIN.get(code, code)
+
+    return _ESCAPE.sub(plain, text)
