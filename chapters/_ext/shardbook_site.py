@@ -11,8 +11,11 @@ import os
 import shutil
 import subprocess
 import sys
+from html import escape
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from docutils import nodes
 from sphinx.util import logging
@@ -114,11 +117,43 @@ def _stale_pages(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> 
     return set() if known == now else set(env.found_docs)
 
 
+def _stale_overviews(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> set[str]:
+    # These pages read the repository, which the notebook cache knows nothing about.
+    contents = hash_of(ROOT / "chapters", ROOT / "tests") + (ROOT / "_toc.yml").read_text("utf-8")
+    known, env.shardbook_contents = getattr(env, "shardbook_contents", None), contents
+    overviews = {"chapters/index", "chapters/reference/coverage"} & set(env.found_docs)
+    return set() if known == contents else overviews
+
+
 def _drop_thebe(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     # jupyter-book always loads sphinx-thebe, whose scripts fail on every page when it is unused.
     context["script_files"] = [
         script for script in context["script_files"] if "thebe" not in str(script).lower()
     ]
+
+
+def _add_errata_link(
+    app: Any, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Put "Report a mistake" at the foot of a page, with what the page was built from."""
+    if doctree is None or app.builder.name == "singlehtml":
+        return
+    text = hashlib.sha256(Path(app.env.doc2path(page)).read_bytes()).hexdigest()[:8]
+    version = f"engine {metadata.version('shardbook')}-{engine_hash()[:8]}, text {text}"
+    asked = urlencode({"page": page, "version": version})
+    place = "chapters/reference/errata"
+    if app.config.shardbook_errata_url:
+        target = app.config.shardbook_errata_url
+    elif place in app.env.found_docs:
+        target = f"{app.builder.get_relative_uri(page, place) or 'errata.html'}?{asked}"
+    else:
+        return
+    if page == place:
+        app.add_js_file("errata.js", loading_method="defer")
+    context["theme_extra_footer"] = (
+        f'<p class="sb-errata"><a href="{escape(target)}">Report a mistake on this page</a><br>'
+        f"<small>{version}</small></p>"
+    )
 
 
 def _demand_alt_texts(app: Any, doctree: nodes.document) -> None:
@@ -143,8 +178,11 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("config-inited", _use_cache_of_this_engine, priority=100)
     app.connect("builder-inited", _gather_static_files)
     app.connect("env-get-outdated", _stale_pages)
+    app.connect("env-get-outdated", _stale_overviews)
     app.connect("doctree-read", _demand_alt_texts)
     app.add_role("quoted", _quoted)
+    app.add_config_value("shardbook_errata_url", "", "html")  # an issue tracker's address
+    app.connect("html-page-context", _add_errata_link)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.add_css_file("shardbook.css")
     app.add_js_file("explorer.js", loading_method="defer")

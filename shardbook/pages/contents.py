@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from os.path import relpath
 from pathlib import Path
 from typing import Final
 
@@ -39,3 +40,27 @@ def _page(root: Path, path: str, part: str) -> Page:
         raise ValueError(f"{path} has no title")
     covers = re.search(r"(?m)^% covers: (.+)$", text)
     return Page(path, title[1], part, tuple(covers[1].split()) if covers else ())
+
+
+#: chapter → what its pages are about
+_COURSE: Final = {
+    "N44": "One update, on one device: what comes to life, and when it may go.",
+    "N45": "The ledger: what is stored, on which rank, and how large a model can be.",
+    "N46": "Data replicas: the same update four times, and the collectives that keep it the same.",
+    "N47": "Gather on demand: own a part, use the whole, hide the wait.",
+    "N48": "The joint update: each owner updates its part; what it costs, and what fails silently.",
+    "Beyond": "Splitting the computation, offloading, choosing a layout, and what it costs.",
+}
+
+
+def map_text(folder: str, root: Path = ROOT) -> str:
+    """Return the course's map in MyST, for a page in ``folder``: chapters, and pages that stand."""
+    rows = []
+    for chapter, about in _COURSE.items():
+        links = [
+            f"{{doc}}`{relpath(page.path, folder)}`"
+            for page in pages(root)
+            if page.part.startswith(chapter)
+        ]
+        rows.append(f"| **{chapter}** | {about} | {' · '.join(links) or 'not written yet'} |")
+    return "\n".join(["| chapter | what it is about | pages |", "|---|---|---|", *rows])
