@@ -187,7 +187,8 @@ EXPLORER = Explorer(
         Switch("area", "Copy checkpoints into an area set aside at the start", "off"),
         Number(
             "request", "Request at the end", "400",
-            ("100", "150", "200", "250", "300", "400", "500", "600", "800", "1000", "1500"), 1, 10**6, unit="MB",
+            ("100", "150", "200", "250", "300", "400", "500", "600", "800", "1000", "1500"),
+            1, 10**6, unit="MB",
         ),
         Number(
             "capacity", "Capacity", "4000", ("3000", "3500", "4000", "4500", "5000", "6000", "8000"),
