@@ -45,6 +45,7 @@ class Settings:
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
+        strategy(self.strategy)
         whole("seed", self.seed, 0, 2**63 - 1)
         whole("samples", self.samples, 1, 4096)
         one_of("precision", self.precision, ("float16", "float32"))

@@ -99,9 +99,10 @@ def initialise(ranks: Sequence[Rank], *, deferred: bool = True) -> None:
             for number in batch:
                 full = rank.device.get(Name("initial_weights", number))
                 _store(rank, "master_weights", number, full)
-                for category in settings.optimizer.states:
-                    _store(rank, category, number, np.zeros_like(full))
                 rank.device.free(Name("initial_weights", number))
+        for number, shape in enumerate(settings.units):
+            for category in settings.optimizer.states:
+                _store(rank, category, number, np.zeros(shape.padded, np.float32))
 
 
 def _store(rank: Rank, category: str, number: int, full: Array) -> None:
