@@ -31,7 +31,7 @@ class Interval:
 def checkpoint_peak_bytes(
     layers: int, layer_bytes: int, checkpoint_bytes: int, interval: int
 ) -> int:
-    """Peak bytes (B) of activations in backward with a checkpoint every ``interval`` layers.
+    """Peak bytes (B) of activations in backward with a checkpoint every ``interval`` layers (S14).
 
     When backward is in a segment, the checkpoints up to it are still held, and the segment's own
     activations have been recomputed. The last segment may be short, so the peak is in it or in the
@@ -70,7 +70,7 @@ def intervals(layers: int, layer_bytes: int, checkpoint_bytes: int) -> tuple[Int
 
 
 def best_interval(layers: int, layer_bytes: int, checkpoint_bytes: int) -> Interval:
-    """The interval with the least peak; of equal ones the shortest.
+    """The interval with the least peak; of equal ones the shortest (S14).
 
     Raises:
         InputError: as `checkpoint_peak_bytes`.
@@ -80,7 +80,7 @@ def best_interval(layers: int, layer_bytes: int, checkpoint_bytes: int) -> Inter
 
 
 def extra_compute(backward_over_forward: float = 2.0) -> float:
-    """Extra compute of recomputing every layer once, as a fraction of forward and backward.
+    """Extra compute of recomputing every layer once, as a fraction of forward and backward (S14).
 
     1/3 with a backward of two forwards, whatever the interval.
 

@@ -56,7 +56,7 @@ def moments(
     gathered_units: int = 2,
     gather_to_save: bool = False,
 ) -> tuple[Moment, ...]:
-    """What a rank holds at the peak of forward, backward, update and save, in this order.
+    """What a rank holds at the peak of forward, backward, update and save, in this order (S12).
 
     ``units`` are the parameters of each layer. Forward holds the shards without gradients,
     ``gathered_units`` gathered layers (the one in use and those fetched ahead), the activations

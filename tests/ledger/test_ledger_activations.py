@@ -92,6 +92,7 @@ def test_full_recomputation_keeps_the_input_of_a_layer() -> None:
 
 
 def test_the_calculator_of_100b_gives_67_and_4_gb() -> None:
+    """(S13)"""
     assert zero_checkpoint_bytes(ZERO) == 67_108_864_000
     assert zero_checkpoint_bytes(ZERO, model_parallel=16) == 4_194_304_000
     assert zero_checkpoint_bytes(ZERO, interval=5) == 67_108_864_000 // 5
@@ -151,6 +152,7 @@ def test_the_peak_equals_a_simulated_backward(
 
 def test_checkpoints_of_the_lesson() -> None:
     # S14: 32 layers of 64 MiB, an input of 16 MiB; 2,048 MiB without checkpoints
+    """(S14)"""
     peaks = [checkpoint_peak_bytes(32, 64 * MIB, 16 * MIB, k) // MIB for k in (1, 2, 4, 8, 16)]
     assert peaks == [576, 384, 384, 576, 1056]
 
@@ -191,10 +193,12 @@ def test_the_best_interval_is_the_first_of_the_least(
 @pytest.mark.parametrize("root", [2, 5, 10])
 def test_no_interval_beats_the_square_root(root: int) -> None:
     # Chen et al. 2016: equal bytes for a layer and a checkpoint
+    """(S14)"""
     peak = checkpoint_peak_bytes(root * root, 1, 1, root)
     assert peak == best_interval(root * root, 1, 1).peak_bytes == 2 * root
 
 
 def test_recomputation_costs_a_third() -> None:
+    """(S14)"""
     assert extra_compute() == pytest.approx(1 / 3)
     assert extra_compute(1) == 0.5

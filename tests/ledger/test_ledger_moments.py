@@ -23,6 +23,7 @@ def in_gb(ranks: int, **options: object) -> dict[str, float]:
 
 
 def test_70b_on_16_ranks_by_hand() -> None:
+    """(S12)"""
     at = in_gb(16)
     checkpoint, layer = 2 * SBH, SBH * (34 + 80)
     shards, gathered, gradient = 14 * 70e9 / 16, 2 * 2 * 875e6, 2 * 875e6
@@ -34,6 +35,7 @@ def test_70b_on_16_ranks_by_hand() -> None:
 
 
 def test_states_that_fit_14_cards_fail_in_backward() -> None:
+    """(S12)"""
     assert bytes_per_rank(UNITS, 14, 3).fullest_rank_bytes == 80 * GB
     fourteen = in_gb(14)
     assert fourteen["forward"] < 80 < fourteen["update"] < fourteen["backward"]
