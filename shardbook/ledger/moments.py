@@ -77,8 +77,10 @@ def moments(
     held = ledger.by_category()
     kept = layer_bytes(model, recompute=recompute)
     working = layer_bytes(model) - kept
-    shards = Piece(
-        "weights", "shards without gradients", ledger.fullest_rank_bytes - held["gradients"]
+    shards = tuple(
+        Piece(category, f"shards of {category.replace('_', ' ')}", size)
+        for category, size in held.items()
+        if size and category != "gradients"
     )
     alone = bytes_per_rank(sorted(ledger.units)[-ahead:], recipe=ledger.recipe).by_category()
     gathered = Piece("gathered_parameters", "gathered layers", alone["weights"])
@@ -90,17 +92,17 @@ def moments(
     everything = bytes_per_rank(units, recipe=ledger.recipe).by_category()["weights"]
     saved = (Piece("gathered_parameters", "all weights", everything),) if gather_to_save else ()
     return (
-        Moment("forward", (shards, gathered, forward)),
-        Moment("backward", (shards, gathered, *_backward(ledger, kept, working))),
+        Moment("forward", (*shards, gathered, forward)),
+        Moment("backward", (*shards, gathered, *_backward(ledger, kept, working))),
         Moment(
             "update",
             (
-                shards,
+                *shards,
                 Piece("gradients", "shards of gradients", held["gradients"]),
                 Piece("buffers", "one layer's gradients in FP32", converted),
             ),
         ),
-        Moment("save", (shards, *saved)),
+        Moment("save", (*shards, *saved)),
     )
 
 

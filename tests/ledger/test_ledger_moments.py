@@ -84,9 +84,9 @@ def test_backward_peaks_at_the_worst_layer(
 
 
 def test_a_moment_prints_its_pieces() -> None:
-    text = str(moments([10, 10], 2, shape(1, 1, 2, 2, 1))[2])
+    text = str(moments([10, 10], 2, shape(1, 1, 2, 2, 1), "weights=2,gradients=2,momentum=4")[2])
     assert text == (
-        "update: 180 B = 140 shards without gradients + 20 shards of gradients"
+        "update: 100 B = 20 shards of weights + 40 shards of momentum + 20 shards of gradients"
         " + 20 one layer's gradients in FP32"
     )
 
