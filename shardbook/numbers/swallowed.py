@@ -5,6 +5,8 @@ often smaller than half the spacing of FP16 around the weight, so that adding it
 """
 
 import math
+from collections import deque
+from collections.abc import Iterator
 from fractions import Fraction
 
 from shardbook.errors import InputError, real, whole
@@ -48,14 +50,32 @@ def repeated_updates(
 
     (S11)
     """
+    totals = _totals(fmt if master is None else master, weight, update, count)
+    return round_to(fmt, deque(totals, maxlen=1)[0])
+
+
+def path(
+    fmt: Format, weight: float, update: float, count: int, master: Format | None = None
+) -> tuple[float, ...]:
+    """Return the working weight of `repeated_updates` after 0, 1, … ``count`` updates.
+
+    (S11)
+    """
     kept_in = fmt if master is None else master
-    total = _weight(kept_in, weight)
+    totals = [round_to(fmt, total) for total in _totals(kept_in, weight, update, count)]
+    return (*totals, *totals[-1:] * (count + 1 - len(totals)))
+
+
+def _totals(fmt: Format, weight: float, update: float, count: int) -> Iterator[float]:
+    """The sum in ``fmt`` after 0, 1, … ``count`` additions, shorter if the last ones change nothing."""
+    total = _weight(fmt, weight)
     update = real("update", update, -math.inf, math.inf)
+    yield total
     for _ in range(whole("count", count, 0, 10**6)):
-        total, before = add(kept_in, total, update), total
+        total, before = add(fmt, total, update), total
+        yield total
         if total == before or not math.isfinite(total):
-            break  # every later addition gives the same
-    return round_to(fmt, total)
+            return
 
 
 def _weight(fmt: Format, weight: float) -> float:

@@ -70,3 +70,18 @@ def test_addition_equals_numpy(a, b):
 def test_bad_numbers_are_refused(bad):
     with pytest.raises(InputError):
         bad()
+
+
+@exact
+@given(
+    st.sampled_from([FP16, BF16, FP8_E4M3]),
+    st.floats(0.01, 8),
+    st.floats(-0.1, 0.1),
+    st.integers(0, 40),
+    st.sampled_from([None, FP32]),
+)
+def test_the_path_visits_what_repeated_updates_reach(fmt, weight, update, count, master):
+    walked = swallowed.path(fmt, weight, update, count, master)
+    assert len(walked) == count + 1
+    for done in (0, count // 2, count):
+        assert walked[done] == swallowed.repeated_updates(fmt, weight, update, done, master)
