@@ -20,6 +20,8 @@ def divisor(weighting: str, own: int, counts_total: int, ranks: int) -> float:
     ``token-mean`` is right: the joint batch's mean. ``mean-of-means`` weighs each rank alike
     (right only for equal counts), ``sum-of-means`` forgets to divide by the number of ranks.
     A rank without tokens has a zero gradient, whatever it is divided by.
+
+    (S54)
     """
     one_of("weighting", weighting, WEIGHTINGS)
     if weighting == "token-mean":
@@ -28,7 +30,7 @@ def divisor(weighting: str, own: int, counts_total: int, ranks: int) -> float:
 
 
 def token_mean(sums: Sequence[float], counts: Sequence[int]) -> float:
-    """Return the mean over all tokens from each rank's sum and count: Σ sums / Σ counts.
+    """Return the mean over all tokens from each rank's sum and count: Σ sums / Σ counts (S54).
 
     Raises:
         InputError: no rank has a token.

@@ -66,7 +66,7 @@ class BucketRun:
 def fill_buckets(
     sizes: Sequence[int], capacity: int = BUCKET, first: int | None = FIRST_BUCKET
 ) -> tuple[tuple[int, ...], ...]:
-    """Put gradients of these sizes (B, in the order of the forward) into buckets.
+    """Put gradients of these sizes (B, in the order of the forward) into buckets (S66).
 
     From the last layer to the first; a bucket is closed as soon as it holds ``capacity`` bytes
     (the first bucket: ``first``, if given), so that it may hold more.
@@ -96,7 +96,7 @@ def ddp_step(
     slowdown: Sequence[float] = (1.0,),
     contention: float = 0.0,
 ) -> BucketRun:
-    """Simulate one step of data parallelism.
+    """Simulate one step of data parallelism (S66).
 
     ``slowdown``: how much longer each simulated rank computes; a bucket is reduced when every
     rank has its gradients, so the slowest sets the step. ``contention``: the share of a

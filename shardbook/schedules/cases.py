@@ -27,7 +27,7 @@ def blocks_13b(
     bandwidth: float = 50e9,
     latency: float = 10e-6,
 ) -> tuple[Unit, ...]:
-    """The 40 blocks of the 13B model as FSDP units (its embedding is left out).
+    """The 40 blocks of the 13B model as FSDP units (its embedding is left out) (S30).
 
     ``tokens`` a rank, ``flops`` reached in FLOP/s (half of an H100's), ``bandwidth`` in B/s
     one-way, ``latency`` in s a ring round. A forward takes 2, a backward 4 FLOP a parameter and

@@ -95,24 +95,45 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The times of a plan, in s, by action; ``peaks``: the most a pool held at once."""
+    """An executed plan: ``node_ends`` are its times in s; ``peaks``: the most a pool held at once.
+
+    ``starts`` and ``ends`` are read off the nodes when asked for: keep them for repeated use.
+    """
 
     plan: Plan
-    starts: tuple[float, ...] = field(repr=False)
-    ends: tuple[float, ...] = field(repr=False)
+    node_ends: list[float] = field(repr=False)
     peaks: dict[str, int]
     allocate: str
-    node_ends: list[float] = field(repr=False)
+
+    @property
+    def starts(self) -> tuple[float, ...]:
+        """The start of each action, s."""
+        return tuple(map(self.start_of, range(len(self.plan.actions))))
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """The end of each action, s."""
+        ends = self.node_ends
+        return tuple(ends[node] for node in self.plan.node)
 
     @property
     def makespan(self) -> float:
         """The end of the last action, s (0 for an empty program)."""
-        return max(self.ends, default=0.0)
+        return max(self.node_ends)
+
+    def start_of(self, action: int) -> float:
+        """When the action at this index starts, s."""
+        node = self.plan.node[action]
+        return max(self.node_ends[self.plan.first[node]], self.node_ends[self.plan.second[node]])
+
+    def end_of(self, action: int) -> float:
+        """When the action at this index ends, s."""
+        return self.node_ends[self.plan.node[action]]
 
     def taken_at(self, action: int) -> float:
         """When the buffers that an action takes are allocated, s."""
         if self.allocate == "start":
-            return self.starts[action]
+            return self.start_of(action)
         return self.node_ends[self.plan.issue_node[action]]
 
 
@@ -129,21 +150,15 @@ def simulate(plan: Plan, seconds: Sequence[float] | None = None, *, allocate: st
         costs = costs.copy()
         for node, value in zip(plan.node, seconds, strict=True):
             costs[node] = checked_seconds("seconds", value)
-    starts: list[float] = []
-    ends: list[float] = []
-    start, end = starts.append, ends.append
-    start(0.0)
-    end(0.0)
+    ends = [0.0]
+    append = ends.append
     steps = zip(costs, plan.first, plan.second, strict=True)
     next(steps)
     for cost, one, other in steps:
         time = ends[one]
         later = ends[other]
-        if later > time:
-            time = later
-        start(time)
-        end(time + cost)
-    run = Run(plan, _pick(starts, plan.node), _pick(ends, plan.node), {}, allocate, ends)
+        append((time if time > later else later) + cost)
+    run = Run(plan, ends, {}, allocate)
     for name, pool in plan.pools.items():
         if pool.deltas is not None and allocate == "start":
             run.peaks[name] = max(accumulate(pool.deltas))
@@ -162,7 +177,7 @@ def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
         taken = run.taken_at(allocation.taken)
         events.append((taken, 1, allocation.taken, allocation.size))
         if allocation.released is not None:
-            ended = run.ends[allocation.released]
+            ended = run.end_of(allocation.released)
             if ended < taken:
                 reason = f"it releases {allocation.buffer} before that is taken"
                 raise program_fault(run.plan.actions, allocation.released, reason)
@@ -170,13 +185,6 @@ def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
     events.sort(key=itemgetter(0, 1, 2))
     held = accumulate(size for _, _, _, size in events)
     return [(event[0], size, event[2]) for event, size in zip(events, held, strict=True)]
-
-
-def _pick(values: list[float], nodes: list[int]) -> tuple[float, ...]:
-    if len(nodes) < 2:
-        return tuple(values[node] for node in nodes)
-    picked: tuple[float, ...] = itemgetter(*nodes)(values)
-    return picked
 
 
 def checked_seconds(argument: str, value: float) -> float:

@@ -55,7 +55,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When units are gathered and freed.
+    """When units are gathered and freed (S31, S32, S37).
 
     ``overlap``: communication has a stream of its own. ``backward_prefetch`` and
     ``forward_prefetch``: how many units ahead a gather is issued. ``limit``: gathered buffers
@@ -105,7 +105,10 @@ def fsdp_plan(units: Sequence[Unit], policy: Policy = Policy()) -> Plan:
 
 
 def fsdp_run(units: Sequence[Unit], policy: Policy = Policy()) -> Run:
-    """Simulate a step; memory is allocated when issued, as PyTorch's caching allocator does."""
+    """Simulate a step; memory is allocated when issued, as PyTorch's caching allocator does.
+
+    (S29)
+    """
     return simulate(fsdp_plan(units, policy), allocate="issue")
 
 

@@ -51,7 +51,7 @@ class OffloadStep:
 
 
 def offload_plan(step: OffloadStep, steps: int = 1, *, delayed_from: int | None = None) -> Plan:
-    """Compile ``steps`` steps of ZeRO-Offload.
+    """Compile ``steps`` steps of ZeRO-Offload (S45).
 
     ``delayed_from``: from this step on (0-based) a forward waits for the update before the last
     one only, so that each update runs beside the next step (DPU); the weights are then one
@@ -98,7 +98,7 @@ def offload_run(step: OffloadStep, steps: int = 1, *, delayed_from: int | None =
 
 
 def step_seconds(step: OffloadStep, *, delayed: bool = False) -> float:
-    """The time from one step's first forward to the next one's, in the steady state, s."""
+    """The time from one step's first forward to the next one's, in the steady state, s (S47)."""
     steps = 6
     run = offload_run(step, steps, delayed_from=0 if delayed else None)
     begins = [
@@ -131,6 +131,8 @@ def prefetch_plan(layers: tuple[PrefetchLayer, ...], depth: int) -> Plan:
     Depth 0 reads a layer when the one before it is done: the three stages and the compute run
     one after the other. A layer takes its host buffer when its read starts and its GPU buffer
     when its copy starts.
+
+    (S50)
     """
     whole("depth", depth, 0, 10_000)
     actions: list[Action] = []

@@ -37,7 +37,7 @@ class Step:
 
 
 def phase_peaks(step: Step) -> dict[str, int]:
-    """The peak of each phase, B; the phases are `PHASES`, in the order of a step."""
+    """The peak of each phase, B; the phases are `PHASES`, in the order of a step (S12)."""
     units = step.gathered * (1 + step.prefetched)
     return {
         "forward": step.states + units + step.activations,

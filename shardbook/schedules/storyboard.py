@@ -40,7 +40,7 @@ class Frame:
 def storyboard(
     stage: int, units: Sequence[int], ranks: int, activations: int = 0
 ) -> tuple[Frame, ...]:
-    """Follow one rank through a step of ZeRO ``stage`` 0 (data parallel) to 3.
+    """Follow one rank through a step of ZeRO ``stage`` 0 (data parallel) to 3 (S24).
 
     ``units``: parameters of each unit, padded to a multiple of the ranks. ``activations``: bytes
     each unit keeps from its forward to its backward, at any stage. Stage 1 is the lectures' one:
@@ -94,7 +94,7 @@ def _moves(stage: int, shards: list[int], ranks: int, kept: int) -> Iterator[Mov
 
 
 def lifecycle(unit: int, units: int, policy: Policy = _PLAIN) -> tuple[str, ...]:
-    """What fully_shard's hooks do to one of ``units`` units, in the order of issue.
+    """What fully_shard's hooks do to one of ``units`` units, in the order of issue (S28).
 
     The pre-forward and pre-backward hooks gather it, or a neighbour's hook does ahead of them;
     the action behind which it is freed is marked. The post-backward hook reduce-scatters.

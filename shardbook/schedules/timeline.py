@@ -64,7 +64,7 @@ def critical_path(run: Run) -> tuple[Action, ...]:
     if not plan.actions:
         return ()
     action_at = {node: index for index, node in enumerate(plan.node)}
-    node = plan.node[run.ends.index(run.makespan)]
+    node = ends.index(run.makespan)
     path = []
     while node:
         if node in action_at:

@@ -42,7 +42,10 @@ class FlatParameter:
 
 
 def flat_parameter(sizes: Mapping[str, int], ranks: int) -> FlatParameter:
-    """Lay out tensors of these sizes (elements) for ``ranks``; the padding is below ``ranks``."""
+    """Lay out tensors of these sizes (elements) for ``ranks``; the padding is below ``ranks``.
+
+    (S17)
+    """
     whole("ranks", ranks, 1, _MOST_RANKS)
     if not sizes:
         raise InputError("sizes", sizes, "give at least one tensor")
@@ -85,7 +88,7 @@ class Granularity:
 def granularity(
     units: Sequence[int], ranks: int, *, bytes_per_element: int = 2, keep_last: bool = True
 ) -> Granularity:
-    """Price a choice of units, given as elements in the order of the forward."""
+    """Price a choice of units, given as elements in the order of the forward (S25)."""
     whole("ranks", ranks, 1, _MOST_RANKS)
     width = whole("bytes_per_element", bytes_per_element, 1, 16)
     if not units:
@@ -101,7 +104,7 @@ def granularity(
 
 
 def transformer_units(width: int, layers: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """Four ways to cut a transformer of 12·width² elements a layer and a tied embedding.
+    """Four ways to cut a transformer of 12·width² elements a layer and a tied embedding (S25).
 
     Whole model, blocks, half blocks (attention 4·width², FFN 8·width²) and single linears; the
     embedding is a unit of its own in all but the first. Biases and norms are left out.
@@ -121,7 +124,7 @@ def transformer_units(width: int, layers: int, vocabulary: int) -> dict[str, tup
 def all_gather_seconds(
     size: int, ranks: int, latency: float, bandwidth: float, *, even: bool = True
 ) -> float:
-    """Time of gathering ``size`` bytes on a ring: (N − 1)·(α + size/(N·B)), s.
+    """Time of gathering ``size`` bytes on a ring: (N − 1)·(α + size/(N·B)), s (S26, S27).
 
     ``latency`` α in s a round, ``bandwidth`` B in B/s one-way. Not ``even``: each rank's part is
     broadcast on the same ring, N broadcasts one after the other, as NCCL's all-gather takes equal
@@ -139,7 +142,7 @@ def all_gather_seconds(
 
 
 def gather_slowdown(size: int, ranks: int, latency: float, bandwidth: float) -> float:
-    """Time of an even all-gather ÷ its time without latency: 1 + N·α·B/size.
+    """Time of an even all-gather ÷ its time without latency: 1 + N·α·B/size (S26).
 
     Below the knee (N·α·B bytes) latency dominates: FSDP paper, figure 2b.
     """
@@ -167,6 +170,8 @@ def hybrid_traffic(size: int, ranks: int, group: int) -> HybridTraffic:
     """Traffic for ``size`` bytes of parameters, sharded in groups of ``group`` of all ``ranks``.
 
     Group 1 is data parallel, group = ranks full sharding. Source: FSDP paper, section 3.2.2.
+
+    (S34)
     """
     whole("size", size, 0, _MOST_ELEMENTS)
     whole("ranks", ranks, 1, _MOST_RANKS)

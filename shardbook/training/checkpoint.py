@@ -90,7 +90,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def save(shot: Snapshot, folder: Path, write: Write = write_durably) -> Path:
-    """Write a checkpoint into ``folder`` and return its own folder; then it is durable.
+    """Write a checkpoint into ``folder`` and return its own folder; then it is durable (S69).
 
     Raises:
         InputError: this step is already saved there.
@@ -124,7 +124,7 @@ def saved_steps(folder: Path) -> list[int]:
 
 
 def load(folder: Path, step: int | None = None) -> State:
-    """Return the whole state saved at ``step`` (None: the last one saved), at any world size.
+    """Return the whole state saved at ``step`` (None: the last one saved), at any world size (S69).
 
     Raises:
         InputError: there is none, or a file is missing, corrupt, of another step or save, or no

@@ -30,7 +30,7 @@ class Finding:
 
 
 def same_weights(steps: Sequence[Observed]) -> Finding | None:
-    """Every rank has the same full weights: checksums compared over ranks.
+    """Every rank has the same full weights: checksums compared over ranks (S23).
 
     One per unit where the weights are used, and one of all when the step is done.
     """

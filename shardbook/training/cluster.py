@@ -46,7 +46,7 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Traffic:
-    """What the ranks called and sent during a step."""
+    """What the ranks called and sent during a step (S20)."""
 
     calls: dict[int, list[Call]]
     sent: list[Sent] = field(default_factory=list)

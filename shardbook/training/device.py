@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 class Device:
-    """The memory of one rank. Arrays are reached by name only; names are taken once."""
+    """The memory of one rank. Arrays are reached by name only; names are taken once (S18)."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank

@@ -41,6 +41,8 @@ class Fault:
     A wrong program or loss is wrong on all ranks (``rank`` is then of no matter), a wrong loss
     in all steps.
 
+    (S23, S70)
+
     Raises:
         InputError: an unknown name, or a rank or step out of range.
     """

@@ -19,13 +19,16 @@ Array = NDArray[Any]
 
 
 def padded(elements: int, multiple: int) -> int:
-    """Return ``elements`` rounded up to a multiple: at most ``multiple`` − 1 more."""
+    """Return ``elements`` rounded up to a multiple: at most ``multiple`` − 1 more (S17, S22)."""
     return ceil_div(elements, multiple) * multiple
 
 
 @dataclass(frozen=True, slots=True)
 class FlatUnit:
-    """One Linear layer's parameters as a vector: weight [outputs, inputs] row by row, then bias."""
+    """One Linear layer's parameters as a vector: weight [outputs, inputs] row by row, then bias.
+
+    (S17, S36)
+    """
 
     inputs: int
     outputs: int

@@ -55,7 +55,7 @@ class Incident:
 
 
 def investigate(fault: Fault, settings: Settings, steps: int) -> Incident:
-    """Train ``steps`` (1 to 100,000) steps with and without the fault, and check both.
+    """Train ``steps`` (1 to 100,000) steps with and without the fault, and check both (S70).
 
     Raises:
         InputError: the settings can't have this fault.

@@ -79,7 +79,7 @@ class SGD:
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSGD:
-    """Gradient descent by steps of length ``rate``: not element-wise, so sharding changes it.
+    """Gradient descent by steps of length ``rate``: not element-wise, so sharding changes it (S21).
 
     Each vector is divided by its own norm, and a shard's norm is not the full vector's: LARS and
     LAMB, or clipping, must sum their norms over the ranks. This one does not.

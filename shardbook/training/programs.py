@@ -75,7 +75,7 @@ def parse(text: str) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What one strategy's program may do differently.
+    """What one strategy's program may do differently (S37).
 
     Raises:
         InputError: ``micro_batches`` is outside 1 to 1,024.
@@ -103,7 +103,7 @@ class Options:
 
 
 def program(strategy: Strategy, units: int, options: Options, *, replicas: int = 1) -> Program:
-    """Return one step of ``strategy`` for a network of ``units`` units.
+    """Return one step of ``strategy`` for a network of ``units`` units (S24).
 
     ``replicas`` is the number of shard groups: with more than one, ZeRO-3 is hybrid sharding
     and sums each rank's part of the gradient over the groups, once a step.

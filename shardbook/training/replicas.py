@@ -61,7 +61,7 @@ def numeric_gradient(data: Array, weights: Array, row: int, column: int) -> floa
 def replicated_update(
     data: Array, weights: Array, ranks: int | Sequence[int], *, weigh_rows: bool = True
 ) -> Update:
-    """Return the average of the ranks' losses and gradients, each on its shard of the rows.
+    """Return the average of the ranks' losses and gradients, each on its shard of the rows (S53).
 
     ``ranks`` is how many (the first ones get one row more if they don't divide), or the rows of
     each. With ``weigh_rows`` a rank counts as much as it has rows, which is the joint batch's

@@ -12,7 +12,7 @@ from shardbook.training.trainer import Trainer
 
 
 class AsynchronousSaver:
-    """Writes snapshots in the background, one after another, in the order of the calls.
+    """Writes snapshots in the background, one after another, in the order of the calls (S69).
 
     ``begun_step`` is the last step of which a snapshot was taken, ``durable_step`` the last one
     that would survive a crash now; between the two, work would be lost.
@@ -51,7 +51,7 @@ class AsynchronousSaver:
 
 
 def gather_on_one_rank(trainer: Trainer, rank: int = 0) -> tuple[State, int]:
-    """Collect the whole state on one device, as a save of a single file would.
+    """Collect the whole state on one device, as a save of a single file would (S70).
 
     Returns the state and the device's peak in bytes (B): with sharded states the moment of the
     save, not the step, may be what does not fit.

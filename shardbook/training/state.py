@@ -82,7 +82,7 @@ def install(ranks: Sequence[Rank], state: State) -> None:
 
 
 def initialise(ranks: Sequence[Rank], *, deferred: bool = True) -> None:
-    """Give each rank its part of the start values that the seed determines.
+    """Give each rank its part of the start values that the seed determines (S35).
 
     Deferred, a unit is materialised in full, cut and freed before the next one; otherwise the
     whole model is materialised first, and its float32 weights are what the peak is made of.

@@ -41,5 +41,5 @@ STRATEGIES: Final = {strategy.name: strategy for strategy in _ALL}
 
 
 def strategy(name: str) -> Strategy:
-    """Return the strategy of that name. Raises InputError for an unknown one."""
+    """Return the strategy of that name. Raises InputError for an unknown one (S16, S21)."""
     return STRATEGIES[one_of("strategy", name, STRATEGIES)]

@@ -82,7 +82,7 @@ class Hooks:
 
 
 class Trainer:
-    """A training on simulated devices, one `step` at a time.
+    """A training on simulated devices, one `step` at a time (S16).
 
     Starts from the seed's values, or from ``start``: then at its step, data position and loss
     scale. ``watched`` runs also take what the checks of `shardbook.training.checks` look at.

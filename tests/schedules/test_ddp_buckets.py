@@ -31,6 +31,7 @@ def test_every_gradient_is_in_one_bucket_and_all_but_the_last_are_full(sizes, ca
 
 
 def test_one_bucket_hides_nothing():
+    """(S66)"""
     result = step(2**60)
     compute = 24 * 3e-3
     assert len(result.buckets) == 1
@@ -45,6 +46,7 @@ def test_a_bucket_a_layer_leaves_only_the_first_layers_all_reduce():
 
 
 def test_too_small_pays_for_starts_and_too_large_waits():
+    """(S66)"""
     tiny = [Layer(1e-5, 2e-5, MIB)] * 400
     times = [
         ddp_step(tiny, LINK, capacity=capacity, first=None).makespan
@@ -54,6 +56,7 @@ def test_too_small_pays_for_starts_and_too_large_waits():
 
 
 def test_the_slowest_rank_sets_the_step():
+    """(S66)"""
     even, slow = step(28 * MIB), step(28 * MIB, slowdown=(1.0, 1.0, 1.5))
     assert slow.makespan == pytest.approx(1.5 * 24 * 3e-3 + even.tail)
     assert step(28 * MIB, slowdown=(1.0, 0.5)).makespan == pytest.approx(even.makespan)

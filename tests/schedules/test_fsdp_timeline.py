@@ -46,6 +46,7 @@ def names(units, policy):
     ],
 )
 def test_four_units_take_the_lectures_times(policy, makespan, exposed_time):
+    """(S29)"""
     run = fsdp_run(FOUR, policy)
     assert run.makespan == pytest.approx(makespan)
     assert exposed(run) == pytest.approx(exposed_time)
@@ -53,6 +54,7 @@ def test_four_units_take_the_lectures_times(policy, makespan, exposed_time):
 
 
 def test_the_limiter_holds_the_gathers_back():
+    """(S31)"""
     limited = gathers(FOUR, Policy(backward_prefetch=1, limit=2))
     assert limited[:5] == [0.0, 1.5, 3.5, 5.5, 7.5]
     assert gathers(FOUR, Policy(backward_prefetch=1))[:5] == [0.0, 1.5, 3.0, 4.5, 6.0]
@@ -74,12 +76,15 @@ def test_prefetch_issues_the_next_gather_before_the_backward():
     ],
 )
 def test_13b_on_64_ranks_takes_the_lectures_times_and_buffers(policy, seconds, buffers):
+    """(S30, S31, S32)"""
     run = fsdp_run(GPT13B, policy)
     assert round(run.makespan, 2) == seconds
     assert run.peaks[PARAMETERS] == buffers
 
 
 def test_the_limiter_costs_time_when_the_host_is_slow():
+    """(S31, S32)"""
+
     def slower(issue):
         free = fsdp_run(GPT13B, Policy(backward_prefetch=1, issue=issue)).makespan
         return fsdp_run(GPT13B, Policy(backward_prefetch=1, limit=2, issue=issue)).makespan / free
@@ -143,6 +148,7 @@ def test_kept_units_are_gathered_once_and_all_held():
 
 
 def test_accumulating_reduces_once_and_keeps_every_gradient():
+    """(S37)"""
     reduced = Policy(micro_batches=3)
     kept = Policy(micro_batches=3, accumulate=True)
     assert names(FOUR, reduced).count("RS") == 12

@@ -19,6 +19,7 @@ UNITS_13B = transformer_units(WIDTH_13B, LAYERS_13B, VOCABULARY_13B)
 
 
 def test_a_linear_of_15_elements_on_16_ranks_pads_one():
+    """(S17)"""
     flat = flat_parameter({"weight": 12, "bias": 3}, 16)
     assert (flat.padding, flat.shard) == (1, 1)
     assert [piece.rank for piece in flat.pieces] == list(range(15))
@@ -46,6 +47,7 @@ def test_pieces_hold_every_element_once_in_its_ranks_shard(sizes, ranks):
 
 
 def test_13b_by_blocks_peaks_at_a_block_and_whole_at_everything():
+    """(S25)"""
     blocks, whole = granularity(UNITS_13B["blocks"], 64), granularity(UNITS_13B["whole model"], 64)
     assert sum(UNITS_13B["blocks"]) == 12_746_752_000
     assert (blocks.units, blocks.shard_bytes) == (41, 398_336_000)
@@ -62,6 +64,7 @@ def test_smaller_units_trade_peak_for_collectives():
 
 
 def test_33_million_elements_are_13_percent_slower():
+    """(S26)"""
     size = 2**25 * 4
     assert round(gather_slowdown(size, 8, 5e-6, 450e9), 3) == 1.134
     single = all_gather_seconds(2**30 * 4, 8, 5e-6, 450e9)
@@ -77,6 +80,7 @@ def test_the_lectures_gathers_of_13b_take_13_ms():
 
 
 def test_uneven_gathers_are_slower():
+    """(S27)"""
     for size in (2**10, 2**20, 2**30):
         even = all_gather_seconds(size, 8, 5e-6, 450e9)
         assert all_gather_seconds(size, 8, 5e-6, 450e9, even=False) > even
@@ -84,6 +88,7 @@ def test_uneven_gathers_are_slower():
 
 
 def test_hybrid_sharding_of_13b_on_8_nodes_sends_a_13th_between_nodes():
+    """(S34)"""
     size = 2 * 12_746_752_000
     full, hybrid = hybrid_traffic(size, 64, 64), hybrid_traffic(size, 64, 8)
     assert (round(full.within / 1e9, 2), round(full.within / size, 2)) == (75.29, 2.95)

@@ -28,6 +28,7 @@ def step(parts=1000, pipelined=True):
 
 
 def test_10b_takes_the_lectures_times():
+    """(S45, S47)"""
     assert round(COMPUTE, 2) == 10.49
     piped, serial = step_seconds(step()), step_seconds(step(pipelined=False))
     delayed = step_seconds(step(), delayed=True)
@@ -49,6 +50,7 @@ def test_one_step_is_the_closed_form_of_its_pipelines(layers, chunks, f, b, down
 
 @pytest.mark.parametrize("start", [0, 2, 5])
 def test_delayed_updates_begin_when_told(start):
+    """(S47)"""
     run = offload_run(step(8), 8, delayed_from=start)
     ends = {action.name: end for action, end in zip(run.plan.actions, run.ends, strict=True)}
     starts = {action.name: at for action, at in zip(run.plan.actions, run.starts, strict=True)}
@@ -69,6 +71,7 @@ def test_delaying_cannot_beat_the_cpu():
 )
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_prefetch_goes_from_the_sum_of_stages_to_the_slowest(count, depth, stages):
+    """(S50)"""
     run = simulate(prefetch_plan((PrefetchLayer(*stages),) * count, depth))
     serial, bound = count * sum(stages), sum(stages) + (count - 1) * max(stages)
     assert bound <= run.makespan <= serial

@@ -128,6 +128,7 @@ def test_impossible_schedules_are_refused_by_name(arguments, argument):
 @given(st.integers(1, 8), st.integers(0, 24))
 @settings(derandomize=True, deadline=None)
 def test_pipedream_stashes_a_version_for_each_stage_behind(ranks, more):
+    """(S57)"""
     result = pipedream(ranks, 2 * ranks + more)
     assert result.stashed == tuple(range(ranks, 0, -1))
     for rank in range(ranks):

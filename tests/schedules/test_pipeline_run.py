@@ -48,6 +48,7 @@ def test_execution_of_pytorchs_lists(golden):
     ],
 )
 def test_four_stages_and_eight_micro_batches(name, makespan):
+    """(S57)"""
     assert run_order(make_order(name, 4, 8)).makespan == makespan
 
 
@@ -126,6 +127,7 @@ def test_times_and_peaks_equal_a_polling_executor(name, ranks, rounds, times):
 @given(st.integers(1, 7), st.integers(1, 5), st.integers(1, 4))
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_bubbles_are_the_closed_forms(ranks, rounds, chunks):
+    """(S56)"""
     micro_batches = ranks * rounds
     for name, v in (("gpipe", 1), ("1f1b", 1), ("interleaved-1f1b", chunks)):
         result = run_order(make_order(name, ranks, micro_batches, v))
@@ -138,6 +140,7 @@ def test_bubbles_are_the_closed_forms(ranks, rounds, chunks):
 @given(st.integers(1, 8), st.integers(0, 16))
 @settings(derandomize=True, deadline=None, max_examples=40)
 def test_1f1b_saves_memory_not_time(ranks, more):
+    """(S57)"""
     micro_batches = ranks + more
     one = run_order(make_order("1f1b", ranks, micro_batches))
     other = run_order(make_order("gpipe", ranks, micro_batches))

@@ -21,6 +21,7 @@ def frame(stage, action, ranks=4):
 
 @pytest.mark.parametrize(("stage", "bytes_per_parameter"), [(0, 16), (1, 7), (2, 5.5), (3, 4)])
 def test_the_end_of_the_backward_holds_the_stages_bytes(stage, bytes_per_parameter):
+    """(S24)"""
     assert total(frame(stage, "Adam")) == bytes_per_parameter * PSI
 
 
@@ -33,6 +34,7 @@ def test_stage_3_peaks_at_unit_1():
 
 
 def test_activations_stay_until_their_backward_at_every_stage():
+    """(S24)"""
     for stage in range(4):
         frames = storyboard(stage, MLP_UNITS, 4, activations=10)
         held = [f.held["activations"] for f in frames if f.action[0] in "FB"]
@@ -51,6 +53,7 @@ def test_padding_counts():
 
 
 def test_a_unit_is_gathered_freed_gathered_freed_and_reduced():
+    """(S28)"""
     assert lifecycle(1, 4) == (
         "AG1 → unsharded",
         "F1 → sharded",
@@ -63,6 +66,7 @@ def test_a_unit_is_gathered_freed_gathered_freed_and_reduced():
 
 
 def test_the_phase_that_overflows_is_named():
+    """(S12)"""
     step = Step(
         100, 20, gathered=10, prefetched=1, activations=50, bucket=5, temporary=90, saved=30
     )

@@ -16,7 +16,7 @@ CATEGORIES = ["weights", "gradients", "activations", "receive_buffers"]
     )
 )
 def test_total_and_peak_follow_the_arrays(steps):
-    """The second implementation is a dictionary and a running maximum."""
+    """The second implementation is a dictionary and a running maximum (S18)."""
     device = Device(0)
     held: dict[Name, int] = {}
     peak = 0

@@ -22,6 +22,7 @@ def test_masked_rows_count_neither_in_the_sum_nor_in_the_gradient():
 @exact
 @given(counts, st.integers(0, 2**32 - 1))
 def test_the_token_mean_is_the_joint_batchs_mean_for_any_counts(own, seed):
+    """(S54)"""
     assume(sum(own))
     stream = np.random.default_rng(seed)
     values = [stream.standard_normal(count) for count in own]

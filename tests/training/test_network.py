@@ -69,6 +69,7 @@ def test_half_precision_products_are_float32_products_rounded_once():
 
 
 def test_weight_and_bias_are_views_of_the_flat_vector():
+    """(S36)"""
     unit = flat_units((4, 3), 16)[0]
     flat = np.arange(unit.padded, dtype=np.float32)
     weight, bias = unit.views(flat)
@@ -80,6 +81,7 @@ def test_weight_and_bias_are_views_of_the_flat_vector():
 
 
 def test_a_4_to_3_linear_layer_on_16_ranks_has_one_padding_element_on_the_last_rank():
+    """(S17)"""
     unit = flat_units((4, 3), 16)[0]
     assert (unit.elements, unit.padded) == (15, 16)
     layout = Layout(16, 16)
@@ -87,6 +89,7 @@ def test_a_4_to_3_linear_layer_on_16_ranks_has_one_padding_element_on_the_last_r
 
 
 def test_a_block_of_the_13b_model_on_1000_ranks_pads_200():
+    """(S17)"""
     assert padded(12 * 5120**2, 1000) - 12 * 5120**2 == 200
 
 

@@ -38,6 +38,7 @@ def test_other_texts_are_no_actions(bad):
 
 
 def test_the_strategies_differ_in_these_actions_only():
+    """(S24)"""
     start, end = "load, forward 0, forward 1, loss, ", ", clear"
     updates, gathers = "update 0, update 1", "update 0, all-gather 0, update 1, all-gather 1"
     ar = "backward 1, all-reduce 1, backward 0, all-reduce 0, "

@@ -8,7 +8,7 @@ from shardbook.training.replicas import example, local_update, numeric_gradient,
 
 
 def test_the_lessons_numbers():
-    """Loss 30.2175; the lesson's gradient norm, 53.0517, is 16 times too large."""
+    """Loss 30.2175; the lesson's gradient norm, 53.0517, is 16 times too large (S53)."""
     update = local_update(*example())
     assert update.loss == pytest.approx(30.2175, abs=5e-5)
     assert update.gradient_norm * 16 == pytest.approx(53.0517, abs=5e-5)
@@ -23,6 +23,7 @@ def test_the_gradient_is_the_central_difference(place):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8, 64, [1, 60, 3]])
 def test_weighed_by_rows_the_average_is_the_joint_batchs(ranks):
+    """(S53)"""
     data, weights = example()
     joint, averaged = local_update(data, weights), replicated_update(data, weights, ranks)
     assert averaged.loss == pytest.approx(joint.loss)

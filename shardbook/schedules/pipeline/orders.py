@@ -51,6 +51,8 @@ def make_order(schedule: str, ranks: int, micro_batches: int, chunks: int | None
     """Return the order of ``schedule`` on ``ranks`` ranks (P), each with ``chunks`` stages (v).
 
     By default v is 1 for gpipe and 1f1b, else 2. Raises `InputError` for what PyTorch refuses.
+
+    (S56, S57)
     """
     known = SCHEDULES[one_of("schedule", schedule, SCHEDULES)]
     whole("stages", ranks, 1, _MOST_RANKS)

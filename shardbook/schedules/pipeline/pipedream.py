@@ -28,6 +28,8 @@ def pipedream(ranks: int, micro_batches: int) -> PipeDream:
     """Follow the weight versions of ``ranks`` stages over ``micro_batches`` (at least ``ranks``).
 
     In the steady state rank r of P keeps P − r versions and is P − 1 − r updates behind.
+
+    (S57)
     """
     order = make_order("1f1b", ranks, micro_batches)
     versions, staleness, stashed = [], [], []

@@ -176,12 +176,13 @@ def _needs(
 
 
 def _slots(order: Order, rank_of: dict[int, int]) -> Iterator[Slot]:
-    """Each rank's parts in order, sends behind what they send; no sends without ``rank_of``."""
-    for rank, row in enumerate(order):
-        for action in row:
-            for part in action.steps:
+    """The parts, step by step and rank by rank; sends only if ``rank_of`` says where to."""
+    for step in range(max(len(row) for row in order)):
+        for rank, row in enumerate(order):
+            for part in row[step].steps if step < len(row) else ():
                 # An overlapped pair starts when both of its parts can.
-                yield rank, part, action.steps if part is action.steps[0] else (part,)
+                steps = row[step].steps
+                yield rank, part, steps if part is steps[0] else (part,)
                 send = _SENDS_OF.get(part.kind)
                 if send and rank_of.get(part.stage + _SENDS[send], rank) != rank:
                     sent = PipelineAction(part.stage, send, part.micro_batch)
