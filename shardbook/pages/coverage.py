@@ -88,16 +88,21 @@ def _tagged(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 def coverage_text(rows: tuple[Row, ...], folder: str) -> str:
     """Return the table in MyST, one part after the other, for a page that lies in ``folder``."""
     by_id = {row.id: row for row in rows}
+    head = ":widths: 6 26 18 26 24\n:class: sb-coverage\n\n| row | what it is about | page | engine"
     return "\n\n".join(
-        f"### {part}\n\n| row | what it is about | page | engine | tests |\n|---|---|---|---|---|\n"
+        f"### {part}\n\n:::{{table}}\n{head} | tests |\n|---|---|---|---|---|\n"
         + "\n".join(_line(by_id[id], folder) for id in ids)
+        + "\n:::"
         for part, ids in PARTS.items()
     )
 
 
 def _line(row: Row, folder: str) -> str:
-    links = [f"{{doc}}`{relpath(page.path, folder)}`" for page in row.pages]
-    cells = [links, [f"`{name}`" for name in row.functions], [f"`{name}`" for name in row.tests]]
-    return (
-        f"| {row.id} | {row.title} | " + " | ".join(" ".join(c) or "**open**" for c in cells) + " |"
+    cells = (
+        [f"{{doc}}`{relpath(page.path, folder)}`" for page in row.pages],
+        [f"`{name}`" for name in row.functions],
+        # A test is named after its claim, and reads as one.
+        [name.removeprefix("test_").replace("_", " ") for name in row.tests],
     )
+    said = " | ".join(" · ".join(cell) or "**open**" for cell in cells)
+    return f"| {row.id} | {row.title} | {said} |"

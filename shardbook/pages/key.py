@@ -10,18 +10,18 @@ _TEXTURES = {
     "replicated": "hatched: every rank has it",
     "temporary": "outlined: there for a moment",
 }
-_COLUMN, _ROW = 200, 30
+_COLUMN, _ROW = 215, 30
 
 
 def colour_key() -> Figure:
     """Return the categories in their colours, and one of them in each texture."""
-    root = draw.canvas(4 * _COLUMN, 3 * _ROW + 6)
+    root = draw.canvas(3 * _COLUMN, 4 * _ROW + 6)
     draw.hatches(root, "key")
     entries = [("owned", category, label) for category, (label, _) in draw.CATEGORIES.items()]
     for place, (texture, category, label) in enumerate(entries):
-        _entry(root, place % 4, place // 4, category, texture, label)
+        _entry(root, place % 3, place // 3, category, texture, label)
     for place, (texture, label) in enumerate(_TEXTURES.items()):
-        _entry(root, place * 4 / 3, 2, "weights", texture, label)
+        _entry(root, place, 3, "weights", texture, label)
     labels = ", ".join(label for label, _ in draw.CATEGORIES.values())
     return Figure(
         draw.text_of(root),
@@ -29,9 +29,7 @@ def colour_key() -> Figure:
     )
 
 
-def _entry(
-    root: Element, column: float, row: int, category: str, texture: str, label: str
-) -> None:
+def _entry(root: Element, column: int, row: int, category: str, texture: str, label: str) -> None:
     x, y = column * _COLUMN + 4, row * _ROW + 6
     draw.block(root, "key", category, x, y, 28, 18, texture=texture)
     draw.words(root, x + 38, y + 14, label)
