@@ -13,6 +13,7 @@ import re
 import shutil
 import uuid
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ Array = NDArray[Any]
 Write = Callable[[Path, bytes], None]
 
 FORMAT: Final = "shardbook checkpoint 1"
+#: how a zip archive, and so an .npz file, begins
+_ARCHIVE: Final = b"PK\x03\x04"
 _STEP_FOLDER: Final = re.compile(r"step-(\d{8})")
 
 
@@ -201,23 +204,35 @@ def _read_part(path: Path, manifest: Mapping[str, Any], rank: int) -> dict[str, 
         raise _Damage(f"the file of rank {rank} can't be read") from None
     if hashlib.sha256(content).hexdigest() != manifest["files"].get(path.name):
         raise _Damage(f"the file of rank {rank} is {_what_instead(content, manifest, rank)}")
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files if name != "label"}
+    try:
+        return _unpacked(content)
+    except ValueError:
+        raise _Damage(f"the file of rank {rank} is not of a checkpoint") from None
 
 
 def _what_instead(content: bytes, manifest: Mapping[str, Any], rank: int) -> str:
     """Say what a file with a wrong checksum is, as well as it can still be told."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            label = json.loads(str(archive["label"]))
-    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError):
-        known = content[:2] == b"PK"
+        label = json.loads(str(_unpacked(content)["label"]))
+    except (ValueError, KeyError):
+        known = content.startswith(_ARCHIVE)
         return "corrupt: the checksum differs" if known else "not of a checkpoint"
     if label["step"] != manifest["step"]:
         return f"of step {label['step']}, not of step {manifest['step']}"
     if label["rank"] != rank:
         return f"that of rank {label['rank']}"
     return "of another save of the same step" if label["save"] != manifest["save"] else "corrupt"
+
+
+def _unpacked(content: bytes) -> dict[str, Array]:
+    """Read an archive of arrays. Raises ValueError for anything else."""
+    if not content.startswith(_ARCHIVE):
+        raise ValueError("not an archive")
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ValueError(str(error)) from None
 
 
 def _packed(arrays: Mapping[str, Array], shot: Snapshot, rank: int) -> bytes:

@@ -12,6 +12,7 @@ from shardbook.training import network
 from shardbook.training.device import checksum
 from shardbook.training.loss import squared_error
 from shardbook.training.rank import Rank
+from shardbook.training.settings import Settings
 from shardbook.training.state import categories, gather
 
 Array = NDArray[Any]
@@ -71,7 +72,7 @@ def after(ranks: Sequence[Rank], start: Before, step: int, loss: float) -> Obser
 
 
 def _norm(vector: Array) -> float:
-    return float(np.linalg.norm(vector.astype(np.float64)))
+    return float(np.sqrt(np.square(vector, dtype=np.float64).sum()))
 
 
 def stored(ranks: Sequence[Rank]) -> tuple[int, ...]:
@@ -98,20 +99,30 @@ def _gradients(ranks: Sequence[Rank]) -> list[Array]:
 def _joint_gradient(ranks: Sequence[Rank], batches: Batches) -> Array:
     """The gradient of the mean over all tokens of all ranks, in float32 on one device."""
     settings = ranks[0].settings
-    masks = [np.arange(settings.samples) < settings.counted(r.rank) for r in ranks]
-    mask = np.concatenate(masks * len(batches))
-    pieces = [piece for micro_batch in batches for piece in micro_batch]
-    inputs = np.concatenate([x for x, _ in pieces]).astype(settings.dtype).astype(np.float32)
-    targets = np.concatenate([y for _, y in pieces])
     flat = gather(ranks, "weights").astype(np.float32)
     starts = np.cumsum([0, *(shape.elements for shape in settings.units)])
     weights = [flat[a:b] for a, b in pairwise(starts)]
+    total = np.zeros_like(flat)
+    tokens = 0
+    for micro_batch in batches:
+        for rank, (inputs, targets) in enumerate(micro_batch):
+            own = settings.counted(rank)
+            rounded = inputs.astype(settings.dtype).astype(np.float32)
+            total += _gradient_sum(settings, weights, rounded[:own], targets[:own])
+            tokens += own
+    return total / np.float32(tokens)
+
+
+def _gradient_sum(
+    settings: Settings, weights: Sequence[Array], inputs: Array, targets: Array
+) -> Array:
+    """The flat gradient [Ψ] of the sum of the rows' losses."""
     kept = []
+    outputs = inputs
     for number, shape in enumerate(settings.units):
-        inputs = network.activation(number, inputs)
-        kept.append(inputs)
-        inputs = network.forward(shape, weights[number], inputs)
-    gradient: Array | None = squared_error(inputs, targets, mask)[1] / max(int(mask.sum()), 1)
+        kept.append(network.activation(number, outputs))
+        outputs = network.forward(shape, weights[number], kept[-1])
+    gradient: Array | None = squared_error(outputs, targets, np.ones(len(targets)))[1]
     parts = []
     for number in reversed(range(len(kept))):
         shape = settings.units[number]
