@@ -52,7 +52,7 @@ def _draw(card: int, recipe: str, ranks: int, stage: str, parallel: int) -> View
 
 
 def _figure(found: list[Largest], chosen: int) -> str:
-    root = draw.canvas(_LEFT + _WIDTH + 236, _TOP + 4 * _ROW)
+    root = draw.canvas(_LEFT + _WIDTH + 240, _TOP + 4 * _ROW)
     scale = _WIDTH / max(1, max(row.parameters for row in found))
     for row in found:
         _bar(root, row, scale, strong=row.stage == chosen)
@@ -74,7 +74,7 @@ def _bar(root: Element, row: Largest, scale: float, *, strong: bool) -> None:
         fill="currentColor",
         fill_opacity="0.85" if strong else "0.45",
     )
-    printed = f", in print {row.printed}" if row.printed else ""
+    printed = f" (Table 2: {row.printed})" if row.printed else ""
     draw.words(
         root, _LEFT + width + 8, y + 17, f"{format_count(row.parameters)}{printed}", class_=weight
     )

@@ -15,11 +15,12 @@ from shardbook.ledger.recipes import RECIPES
 from shardbook.ledger.stages import bytes_per_rank
 from shardbook.numbers.units import GB, format_bytes, format_count
 
-_LEFT, _WIDTH, _TOP, _HEIGHT = 66, 400, 22, 320
+_LEFT, _WIDTH, _TOP, _HEIGHT = 66, 374, 22, 300
 _LABELS, _GAP = 20, 17
 _DOUBLINGS = 12
 _RANKS: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(2 * _DOUBLINGS + 1)}))
-_IN_TABLE: Final = tuple(2**power for power in range(_DOUBLINGS + 1))
+#: the ranks that the axis and the table name
+_NAMED: Final = tuple(4**power for power in range(_DOUBLINGS // 2 + 1))
 _OTHER_CARDS: Final = (24 * GB, 80 * GB)
 #: stage → stroke-dasharray
 _DASHES: Final = ("1 0", "10 5", "10 4 2 4", "2 4")
@@ -70,7 +71,7 @@ def _draw(parameters: int, recipe: str, card: int) -> View:
 def _figure(curves: list[Curve], card: int) -> str:
     sizes = [size for curve in curves for size in curve.bytes.values()] + [card]
     scale = _Scale(floor(log10(min(sizes))), ceil(log10(max(sizes) * 1.2)))
-    root = draw.canvas(_LEFT + _WIDTH + 212, _TOP + _HEIGHT + 52)
+    root = draw.canvas(_LEFT + _WIDTH + 200, _TOP + _HEIGHT + 52)
     _too_much(root, scale, card)
     _axes(root, scale)
     labels = _cards(root, scale, card)
@@ -104,10 +105,10 @@ def _axes(root: Element, scale: _Scale) -> None:
         draw.words(
             root, _LEFT - 8, y + 4, format_bytes(10**decade), anchor="end", class_="sb-small"
         )
-    for ranks in _IN_TABLE:
+    for ranks in _NAMED:
         x = scale.x(ranks)
         draw.line(root, x, bottom, x, bottom + 5)
-        draw.words(root, x, bottom + 20, str(ranks), anchor="middle", class_="sb-small")
+        draw.words(root, x, bottom + 20, f"{ranks:,}", anchor="middle", class_="sb-small")
     draw.line(root, _LEFT, bottom, right, bottom)
     draw.words(
         root,
@@ -182,8 +183,7 @@ def _spread(root: Element, labels: list[tuple[float, str, str]]) -> None:
 
 def _table(curves: list[Curve], card: int, caption: str) -> Table:
     rows = [
-        (f"{ranks:,}", *(format_bytes(curve.bytes[ranks]) for curve in curves))
-        for ranks in _IN_TABLE
+        (f"{ranks:,}", *(format_bytes(curve.bytes[ranks]) for curve in curves)) for ranks in _NAMED
     ]
     rows.append(("floor, however many ranks", *(format_bytes(curve.floor) for curve in curves)))
     fits = ("never" if c.fits_from is None else f"{c.fits_from:,}" for c in curves)
