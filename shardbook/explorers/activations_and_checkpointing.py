@@ -23,7 +23,7 @@ _LEFT: Final = 74
 _WIDTH: Final = 556
 _TOP: Final = 100
 _HEIGHT: Final = 200
-_FORWARD: Final = 110
+_FORWARD: Final = 96
 
 #: formula → (label, what it keeps of a layer)
 _FORMULAS: Final = {
@@ -203,18 +203,18 @@ def _compute(root: Element, state: _State, y: float) -> None:
         ("forward", 1.0, False),
         ("backward", 2.0, False),
         ("forward again", 3 * state.recomputed_layers, True),
-        ("", 3 * state.recomputed_attention, True),
+        ("attention", 3 * state.recomputed_attention, True),
     ]
     x: float = _LEFT
     for label, share, again in parts:
-        if share:
-            box = draw.outline(root, x, y, share * _FORWARD, 28)
+        width = share * _FORWARD
+        if width:
+            box = draw.outline(root, x, y, width, 28)
             if again:
                 box.set("stroke-dasharray", "5 3")
-            draw.words(
-                root, x + share * _FORWARD / 2, y + 18, label, anchor="middle", class_="sb-small"
-            )
-            x += share * _FORWARD
+            if width > 7 * len(label):
+                draw.words(root, x + width / 2, y + 18, label, anchor="middle", class_="sb-small")
+            x += width
     draw.words(root, x + 8, y + 18, f"+{state.extra:.1%}", class_="sb-strong")
 
 
@@ -235,7 +235,7 @@ def _table(state: _State) -> Table:
     ]
     return Table(
         f"Peak of the activations by checkpoint interval, {state.model.layers} layers of"
-        f" {state.model.heads} heads on each of {state.tensor_parallel} tensor-parallel ranks:"
+        f" {state.model.heads} heads and tensor parallelism {state.tensor_parallel}:"
         f" {_of_a_layer(state)}",
         ("interval", "checkpoints", "layers recomputed", "peak", "extra compute"),
         tuple(rows),
@@ -251,7 +251,7 @@ def _remark(row: Interval, state: _State) -> str:
 
 def _sentence(state: _State) -> str:
     chosen, best = state.chosen, state.best
-    where = "at every layer" if chosen.interval == 1 else f"at every {chosen.interval} layers"
+    where = "at every layer" if chosen.interval == 1 else f"every {chosen.interval} layers"
     found = (
         f"With a checkpoint {where} the activations peak at"
         f" {format_bytes(chosen.peak_bytes, binary=True)}, where keeping all takes"

@@ -53,8 +53,8 @@ def _figure(steps: tuple[Step, ...], heap: Heap, request: int) -> str:
     last = steps[-1] if steps else None
     title = f"Step {len(steps)}: {_said(last.action)}" if last else "Step 0: all memory is free"
     draw.words(root, _LEFT, 18, title, class_="sb-strong")
-    if last and last.action.verb == "allocate":
-        _asked(root, last, scale)
+    if last and last.failure:
+        _asked(root, last.failure.requested, scale)
     _area(root, heap, scale)
     _memory(root, heap, scale, last.action.name if last and not last.failure else "")
     _history(root, steps, heap, scale)
@@ -62,16 +62,13 @@ def _figure(steps: tuple[Step, ...], heap: Heap, request: int) -> str:
     return draw.text_of(root)
 
 
-def _asked(root: Element, step: Step, scale: float) -> None:
-    """What the step asks for, to scale, above the memory."""
-    if not step.failure:
-        return
-    size = step.failure.requested
+def _asked(root: Element, size: int, scale: float) -> None:
+    """What could not be placed, to scale, above the memory."""
     width = min(size * scale, _WIDTH)
     box = draw.outline(root, _LEFT, 34, width, 26)
     box.set("stroke-dasharray", "5 3")
-    note = f"{size:,} MB asked for: no hole is as large"
-    draw.words(root, min(_LEFT + width + 8, _LEFT + 330), 52, note)
+    x = _LEFT + 8 if width > _WIDTH / 2 else _LEFT + width + 8
+    draw.words(root, x, 52, f"{size:,} MB asked for: no hole is as large")
 
 
 def _area(root: Element, heap: Heap, scale: float) -> None:
@@ -124,7 +121,7 @@ def _legend(root: Element, y: float) -> None:
     for category, texture, label, width in (
         ("activations", "owned", "checkpoint, stays", 160),
         ("activations", "temporary", "temporary of a layer, goes", 210),
-        ("buffers", "owned", "the request", 120),
+        ("buffers", "owned", "the request, a buffer", 160),
     ):
         draw.block(root, EXPLORER.id, category, x, y - 11, 14, 14, texture=texture)
         draw.words(root, x + 22, y + 1, label, class_="sb-small")
@@ -139,8 +136,12 @@ def _texture(name: str) -> str:
     return "temporary" if name.startswith("temporary") else "owned"
 
 
+def _spaced(name: str) -> str:
+    return name.replace("temporary", "temporary ").replace("checkpoint", "checkpoint ")
+
+
 def _said(action: Action) -> str:
-    name = action.name.replace("temporary", "temporary ").replace("checkpoint", "checkpoint ")
+    name = _spaced(action.name)
     if action.verb == "keep":
         return f"make {name}, copy it into the area, free the original"
     if action.verb == "free":
@@ -149,7 +150,7 @@ def _said(action: Action) -> str:
 
 
 def _table(steps: tuple[Step, ...], heap: Heap) -> Table:
-    pieces = [(block.start, block.size, block.name) for block in heap.blocks]
+    pieces = [(block.start, block.size, _spaced(block.name)) for block in heap.blocks]
     pieces += [(hole.start, hole.size, "free") for hole in heap.holes]
     pieces += [(hole.start, hole.size, "free, in the area") for hole in heap.area_holes]
     return Table(
@@ -165,7 +166,7 @@ def _sentence(steps: tuple[Step, ...], heap: Heap) -> str:
     if heap.area:
         state += f" outside the area of {heap.area:,} MB"
     last = steps[-1] if steps else None
-    if last and last.failure and last.action.verb == "allocate":
+    if last and last.failure:
         why = (
             "yet the largest hole has" if free >= last.failure.requested else "the largest hole has"
         )
