@@ -90,7 +90,7 @@ def coverage_text(rows: tuple[Row, ...], folder: str) -> str:
     by_id = {row.id: row for row in rows}
     head = ":widths: 6 26 18 26 24\n:class: sb-coverage\n\n| row | what it is about | page | engine"
     return "\n\n".join(
-        f"### {part}\n\n:::{{table}}\n{head} | tests |\n|---|---|---|---|---|\n"
+        f"## {part}\n\n:::{{table}}\n{head} | tests |\n|---|---|---|---|---|\n"
         + "\n".join(_line(by_id[id], folder) for id in ids)
         + "\n:::"
         for part, ids in PARTS.items()
