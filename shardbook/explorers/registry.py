@@ -11,6 +11,8 @@ MODULES: Final = {
     "unequal-tokens": "unequal_tokens",
     "ring": "ring",
     "collective-cost": "collective_cost",
+    "update-step-by-step": "update_step_by_step",
+    "number-format": "number_format",
     "ledger-of-one-rank": "ledger_of_one_rank",
     "memory-against-ranks": "memory_against_ranks",
     "largest-model": "largest_model",

@@ -25,20 +25,27 @@ def survives(fmt: Format, weight: float, update: float) -> bool:
     return add(fmt, start, update) != start
 
 
-def smallest_surviving_update(fmt: Format, weight: float) -> tuple[float, bool]:
+def smallest_surviving_update(
+    fmt: Format, weight: float, *, down: bool = False
+) -> tuple[float, bool]:
     """Return the threshold above which a positive update moves ``weight`` up, and whether it does.
 
     The threshold is half the way to the next number; the second value says whether an update of
     exactly this size survives (it does if the weight's mantissa is odd: ties go to the even one).
+    With ``down`` the update is subtracted: at a power of two that takes only half as much.
 
     (S11)
+
+    Raises:
+        InputError: there is no finite number of ``fmt`` on that side of the weight.
     """
     start = _weight(fmt, weight)
-    _, above = neighbours(fmt, start)
-    if math.isinf(above):
+    below, above = neighbours(fmt, start)
+    following = below if down else above
+    if math.isinf(following):
         raise InputError("weight", weight, f"give less than the largest number of {fmt}")
     odd = encode(fmt, start) % 2 == 1
-    return float((Fraction(above) - Fraction(start)) / 2), odd
+    return float(abs(Fraction(following) - Fraction(start)) / 2), odd
 
 
 def repeated_updates(

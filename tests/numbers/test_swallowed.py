@@ -19,14 +19,19 @@ def test_an_update_three_orders_below_the_weight_is_swallowed_by_fp16_and_not_by
 
 
 @exact
-@given(st.integers(1, 0x7BFE))
-def test_the_threshold_separates_swallowed_from_surviving(code):
-    weight = decode(FP16, code)
-    threshold, at = swallowed.smallest_surviving_update(FP16, weight)
-    assert swallowed.survives(FP16, weight, threshold) is at
-    assert swallowed.survives(FP16, weight, threshold * (1 + 2**-40))
-    assert not swallowed.survives(FP16, weight, threshold * (1 - 2**-40))
+@given(st.integers(1, 0x7BFE), st.booleans())
+def test_the_threshold_separates_swallowed_from_surviving(code, down):
+    weight, sign = decode(FP16, code), -1 if down else 1
+    threshold, at = swallowed.smallest_surviving_update(FP16, weight, down=down)
+    assert swallowed.survives(FP16, weight, sign * threshold) is at
+    assert swallowed.survives(FP16, weight, sign * threshold * (1 + 2**-40))
+    assert not swallowed.survives(FP16, weight, sign * threshold * (1 - 2**-40))
     assert at == (code % 2 == 1)
+
+
+def test_below_a_power_of_two_half_as_much_survives():
+    assert swallowed.smallest_surviving_update(FP16, 1.0) == (2**-11, False)
+    assert swallowed.smallest_surviving_update(FP16, 1.0, down=True) == (2**-12, False)
 
 
 @pytest.mark.parametrize("fmt", [FP16, BF16, FP8_E4M3], ids=str)
