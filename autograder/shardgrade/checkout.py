@@ -7,7 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from shardbook.errors import InputError
-from shardbook.labs.registry import Lab, Task, lab_of
+from shardbook.labs.registry import lab_of
+from shardbook.labs.tasks import Lab, Task
 
 
 def root() -> Path:

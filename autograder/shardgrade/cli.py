@@ -8,7 +8,8 @@ import click
 
 from shardbook import cli as shell
 from shardbook.commands.options import json_option, print_json, print_table
-from shardbook.labs.registry import Lab, lab_named
+from shardbook.labs.registry import lab_named
+from shardbook.labs.tasks import Lab
 from shardgrade import __version__, checkout
 
 if TYPE_CHECKING:

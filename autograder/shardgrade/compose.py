@@ -9,7 +9,7 @@ import nbformat
 from nbformat.notebooknode import NotebookNode
 
 from shardbook.errors import InputError
-from shardbook.labs.registry import Lab, Task
+from shardbook.labs.tasks import Lab, Task
 
 
 def compose(lab: Lab, text: Path, solutions: Path) -> NotebookNode:

@@ -16,7 +16,8 @@ import nbformat
 from nbformat.notebooknode import NotebookNode
 
 from shardbook import cli as shell
-from shardbook.labs.registry import LABS, Lab, lab_named
+from shardbook.labs.registry import LABS, lab_named
+from shardbook.labs.tasks import Lab
 from shardgrade import execution
 from shardgrade.cli import show_records
 from shardgrade.release import Release, release

@@ -11,7 +11,7 @@ from typing import Final
 
 import nbformat
 
-from shardbook.labs.registry import Lab
+from shardbook.labs.tasks import Lab
 from shardgrade import checkout, course
 from shardgrade.compose import compose
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shardbook.labs.calls import Calls
-from shardbook.labs.registry import Task, lab_of, task_named
+from shardbook.labs.registry import lab_of, task_named
+from shardbook.labs.tasks import Task
 from shardbook.labs.values import Fault
 
 _SECONDS: Final = 4.0

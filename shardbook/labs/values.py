@@ -40,19 +40,25 @@ def plain(value: Any, _depth: int = _DEEPEST) -> Any:
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value
-    if isinstance(value, (list, tuple, dict)):
-        base = next(base for base in (list, tuple, dict) if isinstance(value, base))
-        if _depth == 0 or base.__len__(value) > _MOST_ITEMS:
-            return Foreign(f"a {base.__name__} too deep or too large")
-        if isinstance(value, dict):
-            pairs = [(plain(k, 1), plain(v, _depth - 1)) for k, v in dict.items(value)]
-            return {_key(key): item for key, item in pairs}
-        return base(plain(item, _depth - 1) for item in base.__iter__(value))
+    if isinstance(value, dict):
+        if _depth == 0 or dict.__len__(value) > _MOST_ITEMS:
+            return Foreign("a dict too deep or too large")
+        pairs = [(plain(key, 1), plain(item, _depth - 1)) for key, item in dict.items(value)]
+        return {_key(key): item for key, item in pairs}
+    if isinstance(value, list):
+        if _depth == 0 or list.__len__(value) > _MOST_ITEMS:
+            return Foreign("a list too deep or too large")
+        return [plain(item, _depth - 1) for item in list.__iter__(value)]
+    if isinstance(value, tuple):
+        if _depth == 0 or tuple.__len__(value) > _MOST_ITEMS:
+            return Foreign("a tuple too deep or too large")
+        return tuple(plain(item, _depth - 1) for item in tuple.__iter__(value))
     return Foreign(f"an object of type {type_name(kind)}")
 
 
 def _key(key: Any) -> Any:
-    return Foreign("a list or dict as a key") if isinstance(key, (list, dict)) else key
+    # A tuple with a list in it has no hash.
+    return key if isinstance(key, (str, int, float, type(None), Foreign)) else Foreign(show(key))
 
 
 def type_name(kind: type) -> str:

@@ -17,7 +17,7 @@ from shardbook import __version__
 from shardbook.errors import InputError
 from shardbook.labs.calls import Calls, describe_error
 from shardbook.labs.checking import Report, examine
-from shardbook.labs.registry import Lab
+from shardbook.labs.tasks import Lab
 
 _SECONDS_EACH: Final = 30.0
 

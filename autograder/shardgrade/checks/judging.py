@@ -16,7 +16,8 @@ from random import Random
 from typing import Any, Final
 
 from shardbook.labs.calls import Calls, Outcome
-from shardbook.labs.registry import Criterion, Task, lab_of, task_named
+from shardbook.labs.registry import lab_of, task_named
+from shardbook.labs.tasks import Criterion, Task
 from shardbook.labs.values import Fault, compare
 from shardgrade import checkout, feedback_table
 from shardgrade.blocking import blocked
