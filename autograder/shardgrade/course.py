@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
+import click
+
 from shardbook.errors import InputError
 
 _CONFIG: Final = "nbgrader_config.py"
@@ -22,6 +24,13 @@ load_subconfig("nbgrader_config.py", path=str(Path(shardgrade.__file__).parent))
 
 c = get_config()
 '''
+
+
+class GraderError(click.ClickException):
+    """nbgrader could not do its work; the text is what it said, in one line."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(" ".join(said.split()))
 
 
 def prepare(course: Path) -> None:

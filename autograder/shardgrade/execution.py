@@ -106,11 +106,14 @@ def write_feedback(folder: Path, assignment: str) -> dict[str, list[Path]]:
 
     Raises:
         InputError: no course, or nothing was graded.
+        GraderError: nbgrader can't write a page.
     """
     api = course.nbgrader(folder)
     pages = {}
     for student in sorted(api.get_autograded_students(assignment)):
-        api.generate_feedback(assignment, student, force=True)
+        result = api.generate_feedback(assignment, student, force=True)
+        if not result["success"]:
+            raise course.GraderError(f"{student}: {result.get('log', result['error'])}")
         pages[student] = sorted((folder / "feedback" / student / assignment).glob("*.html"))
     if not pages:
         raise InputError("lab", assignment, "nothing is graded yet")

@@ -14,6 +14,7 @@ import nbformat
 from shardbook.labs.tasks import Lab
 from shardgrade import checkout, course
 from shardgrade.compose import compose
+from shardgrade.course import GraderError
 
 _README: Final = """\
 # Lab {id}: {title}
@@ -42,10 +43,6 @@ class Release:
     source: Path
     student_notebook: Path
     package: Path
-
-
-class GraderError(Exception):
-    """nbgrader could not do its work; the text is what it said."""
 
 
 def release(lab: Lab, folder: Path) -> Release:

@@ -9,7 +9,8 @@ import click
 from shardbook.commands.options import json_option, print_json, print_table
 from shardbook.labs import workspace
 from shardbook.labs.checking import Report
-from shardbook.labs.registry import LABS, Lab, lab_named
+from shardbook.labs.registry import LABS, lab_named
+from shardbook.labs.tasks import Lab
 
 _notebook_option = click.option(
     "--notebook",

@@ -9,6 +9,8 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from nbgrader.utils import determine_grade
 from shardgrade.blocking import blocked, resolve
 from shardgrade.checkout import reference
@@ -16,6 +18,7 @@ from shardgrade.checks import grade
 from shardgrade.checks.judging import assess, cases_of, hidden_check
 from shardgrade.feedback_table import as_html, as_text
 
+from shardbook.labs.checking import examine
 from shardbook.labs.registry import TASKS
 from shardbook.ledger.recipes import RECIPES, Recipe
 from shardbook.ledger.recipes import recipe_named as engine_recipe
@@ -47,6 +50,8 @@ def deep() -> list[Any]:
     return value
 
 
+KEYS = ("weights", "momentum", "interval", "recomputed", "peak")
+
 HOSTILE = {
     "exits": lambda *a: sys.exit(1),
     "interrupts": lambda *a: (_ for _ in ()).throw(KeyboardInterrupt()),
@@ -76,6 +81,26 @@ def test_any_answer_gets_a_builtin_float_in_range(
     points = grade(task, HOSTILE[name])
     assert type(points) is float and points == 0
     assert capfd.readouterr() == ("", "")
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 40) | st.floats() | st.just("full"),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(value=values)
+def test_no_value_stops_the_judging(task: str, value: Any) -> None:
+    points = grade(task, lambda *a: value)
+    assert type(points) is float and 0 <= points <= TASKS[task].points
+    assert examine(task, lambda *a: value).status == "failed"
 
 
 @pytest.mark.parametrize("answer", [None, 3, "text", Equal(), TASKS])

@@ -88,7 +88,9 @@ def _hopeless(rng: Random) -> Iterable[Case]:
 
 def _chosen(case: Case, value: Any) -> tuple[int, int, Fault | None]:
     """Peak and recomputed layers of the interval that was chosen, or what is wrong with it."""
-    interval = value.get("interval") if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return 0, 0, Fault("result", "a dict", show(value))
+    interval = value.get("interval")
     if type(interval) is not int or not 1 <= interval <= case[0]:
         return 0, 0, Fault("result['interval']", "an int from 1 to layers", show(interval))
     peak, recomputed = _table(*case[:3])[interval]
