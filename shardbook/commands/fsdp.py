@@ -19,6 +19,7 @@ from shardbook.schedules.trace import write_trace
 @click.option("--backward", type=SECONDS, required=True, help="Time of one backward.")
 @click.option("--all-gather", type=SECONDS, required=True, help="Time of one all-gather.")
 @click.option("--reduce-scatter", type=SECONDS, required=True, help="Time of one reduce-scatter.")
+@click.option("--all-reduce", type=SECONDS, default="0", help="Hybrid: time among the replicas.")
 @click.option("--no-overlap", is_flag=True, help="Everything on one stream.")
 @click.option(
     "--backward-prefetch", type=COUNT, is_flag=False, flag_value="1", default="0",
@@ -43,6 +44,7 @@ def command(
     backward: Fraction,
     all_gather: Fraction,
     reduce_scatter: Fraction,
+    all_reduce: Fraction,
     no_overlap: bool,
     backward_prefetch: Fraction,
     forward_prefetch: Fraction,
@@ -64,6 +66,7 @@ def command(
         backward=_seconds("backward", backward),
         all_gather=_seconds("all-gather", all_gather),
         reduce_scatter=_seconds("reduce-scatter", reduce_scatter),
+        all_reduce=_seconds("all-reduce", all_reduce),
     )
     policy = Policy(
         overlap=not no_overlap,
@@ -93,7 +96,7 @@ def command(
         click.echo(draw(run))
     else:
         print_table(
-            ["step", "value"],
+            ["one step", "value"],
             [
                 ["makespan, s", f"{run.makespan:g}"],
                 ["compute, s", f"{result['compute']:g}"],

@@ -85,11 +85,17 @@ class Policy:
 
 
 def equal_units(
-    count: int, forward: float, backward: float, all_gather: float, reduce_scatter: float
+    count: int,
+    forward: float,
+    backward: float,
+    all_gather: float,
+    reduce_scatter: float,
+    all_reduce: float = 0.0,
 ) -> tuple[Unit, ...]:
     """Return ``count`` equal units; times in s."""
     whole("units", count, 1, _MOST_UNITS)
-    return (Unit(forward, backward, all_gather, reduce_scatter),) * count
+    unit = Unit(forward, backward, all_gather, reduce_scatter, all_reduce=all_reduce)
+    return (unit,) * count
 
 
 def fsdp_plan(units: Sequence[Unit], policy: Policy = Policy()) -> Plan:

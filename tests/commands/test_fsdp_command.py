@@ -36,6 +36,9 @@ def fsdp(capsys, *extra: str):
         (["--backward-prefetch", "--limit", "2"], 27.0, 2),
         (["--backward-prefetch", "--limit", "2", "--issue", "0.1"], 27.5, 2),
         (["--no-overlap", "--regather-last"], 42.0, 8),
+        (["--backward-prefetch", "--all-reduce", "1"], 28.0, 7),
+        (["--no-overlap", "--no-reshard"], 36.0, 4),
+        (["--no-overlap", "--micro-batches", "2", "--accumulate"], 75.0, 14),
     ],
 )
 def test_the_lectures_times_come_out_as_json(capsys, extra, makespan, peak):
@@ -43,12 +46,12 @@ def test_the_lectures_times_come_out_as_json(capsys, extra, makespan, peak):
     result = json.loads(out)
     assert code == 0
     assert result["makespan"] == pytest.approx(makespan)
-    assert result["compute"] == 24.0
-    assert result["exposed_communication"] <= result["makespan"] - 24.0 + 1e-9
+    assert result["compute"] == (48.0 if "--accumulate" in extra else 24.0)
+    assert result["exposed_communication"] <= result["makespan"] - result["compute"] + 1e-9
     assert result["peak_unsharded_units"] == peak
     first = result["spans"][0]
     assert first == {
-        "name": "AG0",
+        "name": "m0:AG0" if "--accumulate" in extra else "AG0",
         "stream": "compute" if "--no-overlap" in extra else "communication",
         "kind": "communication",
         "start": pytest.approx(0.1 if "--issue" in extra else 0.0),
