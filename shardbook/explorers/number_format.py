@@ -71,7 +71,7 @@ def _draw(
 
 def _figure(case: _Case, master: bool, count: int) -> str:
     root = draw.canvas(_LEFT + _WIDTH + 20, _PATH + _HIGH + 34)
-    title = f"The numbers of {_named(case.fmt)}, one by one"
+    title = f"{case.fmt} has these numbers and none between them"
     draw.words(root, _LEFT, 18, title, class_="sb-strong")
     _number_line(root, case, master)
     _repeats(root, case, master, count)
@@ -93,7 +93,9 @@ def _number_line(root: Element, case: _Case, master: bool) -> None:
         x = place(value)
         draw.line(root, x, _LINE - 9, x, _LINE + 9)
         if number % every == 0:
-            draw.words(root, x, _LINE + 26, _say(value), anchor="middle", class_="sb-small")
+            draw.words(
+                root, x, _LINE + 26, _say(value, case.fmt), anchor="middle", class_="sb-small"
+            )
     if low <= case.start <= high:
         _dot(root, place(case.start), _LINE, "sb-weights", 7)
         half = case.start + math.copysign(case.threshold, case.update)
@@ -103,23 +105,23 @@ def _number_line(root: Element, case: _Case, master: bool) -> None:
             where = place(half) + (8 if case.update > 0 else -8)
             draw.words(root, where, _LINE - 24, "half way", anchor=anchor, class_="sb-small")
     else:
-        away = f"the weight, {_say(case.start)}, is {case.steps:,} numbers away"
+        away = f"the weight, {_say(case.start, case.fmt)}, is {case.steps:,} numbers away"
         at_left = case.update > 0
         x = _LEFT if at_left else _LEFT + _WIDTH
         draw.words(
             root, x, _LINE - 24, away, anchor="start" if at_left else "end", class_="sb-small"
         )
     if not math.isfinite(case.landed):
-        note = f"beyond {_say(case.fmt.largest)}, the largest number: overflow"
+        note = f"beyond {_say(case.fmt.largest, case.fmt)}, the largest number: overflow"
         draw.words(root, _LEFT + _WIDTH, _LINE - 56, note, anchor="end")
         return
     _arrow(root, case, place(max(low, min(high, case.start))), place(exact), place(case.landed))
     if master:
         note = f"the master weight keeps {_say(round_to(FP32, exact))}, the working weight is "
-        draw.words(root, _LEFT, 48, f"{note}{_say(case.landed)}")
+        draw.words(root, _LEFT, 48, f"{note}{_say(case.landed, case.fmt)}")
     else:
         fate = "the update is lost" if not case.survives else "the update survives"
-        draw.words(root, _LEFT, 48, f"the sum rounds to {_say(case.landed)}: {fate}")
+        draw.words(root, _LEFT, 48, f"the sum rounds to {_say(case.landed, case.fmt)}: {fate}")
 
 
 def _arrow(root: Element, case: _Case, start: float, exact: float, landed: float) -> None:
@@ -130,11 +132,31 @@ def _arrow(root: Element, case: _Case, start: float, exact: float, landed: float
     _dot(root, exact, y, "sb-master_weights", 5)
     tip = draw.line(root, exact, y, landed, _LINE - 12)
     tip.set("stroke-dasharray", "2 3")
-    ring = draw.add(root, "circle", cx=landed, cy=_LINE, r=10, fill="none", stroke="currentColor")
-    ring.set("stroke-width", "2")
-    draw.words(root, _LEFT, _LINE + 56, "● weight    ○ where the sum lands    ", class_="sb-small")
-    _dot(root, _LEFT + 218, _LINE + 52, "sb-master_weights", 5)
-    draw.words(root, _LEFT + 230, _LINE + 56, "exact sum", class_="sb-small")
+    draw.add(
+        root,
+        "circle",
+        cx=landed,
+        cy=_LINE,
+        r=10,
+        fill="none",
+        stroke="currentColor",
+        stroke_width=2,
+    )
+    _dot(root, _LEFT + 7, _LINE + 52, "sb-weights", 7)
+    draw.words(root, _LEFT + 20, _LINE + 56, "weight", class_="sb-small")
+    _dot(root, _LEFT + 87, _LINE + 52, "sb-master_weights", 5)
+    draw.words(root, _LEFT + 98, _LINE + 56, "exact sum", class_="sb-small")
+    draw.add(
+        root,
+        "circle",
+        cx=_LEFT + 186,
+        cy=_LINE + 52,
+        r=8,
+        fill="none",
+        stroke="currentColor",
+        stroke_width=2,
+    )
+    draw.words(root, _LEFT + 200, _LINE + 56, "number it is rounded to", class_="sb-small")
 
 
 def _window(case: _Case) -> list[float]:
@@ -164,8 +186,8 @@ def _repeats(root: Element, case: _Case, master: bool, count: int) -> None:
     low, high = min(values), max(values)
     draw.words(root, _LEFT, _PATH - 64, f"The same update {count} times", class_="sb-strong")
     labels = [
-        ("sb-weights", f"{case.fmt} alone: {_say(case.alone[-1])}"),
-        ("sb-master_weights", f"rounded from an FP32 master: {_say(case.kept[-1])}"),
+        ("sb-weights", f"{case.fmt} alone: {_say(case.alone[-1], case.fmt)}"),
+        ("sb-master_weights", f"rounded from an FP32 master: {_say(case.kept[-1], case.fmt)}"),
     ][: 1 + master]
     x = _LEFT + 6.0
     for class_, label in labels:
@@ -225,11 +247,11 @@ def _table(own: Format, weight: float, update: float, count: int) -> Table:
         rows.append(
             (
                 _named(fmt),
-                _say(case.start),
-                _say(case.threshold),
+                _say(case.start, case.fmt),
+                _say(case.threshold, case.fmt),
                 fate if math.isfinite(case.landed) else "overflows",
-                _say(case.alone[-1]),
-                _say(case.kept[-1]),
+                _say(case.alone[-1], case.fmt),
+                _say(case.kept[-1], case.fmt),
             )
         )
     times = "1 update" if count == 1 else f"{count} updates"
@@ -249,16 +271,16 @@ def _table(own: Format, weight: float, update: float, count: int) -> Table:
 
 def _sentence(case: _Case, master: bool, count: int) -> str:
     sign = "+" if case.update > 0 else "−"
-    what = f"{_say(case.start)} {sign} {abs(case.update):.9g}"
+    what = f"{_say(case.start, case.fmt)} {sign} {abs(case.update):.9g}"
     if not math.isfinite(case.landed):
-        return f"In {case.fmt}, {what} overflows: its largest number is {_say(case.fmt.largest)}."
+        return f"In {case.fmt}, {what} overflows: its largest number is {_say(case.fmt.largest, case.fmt)}."
     verb = "the update survives" if case.survives else "the update is lost"
     after = "after one update" if count == 1 else f"after {count} of them"
     end = (case.kept if master else case.alone)[-1]
     with_ = "with an FP32 master weight" if master else "without a master weight"
     return (
-        f"In {case.fmt}, {what} is {_say(case.landed)}: {verb}, since the next number is "
-        f"{_say(2 * case.threshold)} away; {after}, {with_}, the weight is {_say(end)} "
+        f"In {case.fmt}, {what} is {_say(case.landed, case.fmt)}: {verb}, since the next number is "
+        f"{_say(2 * case.threshold, case.fmt)} away; {after}, {with_}, the weight is {_say(end, case.fmt)} "
         f"(exactly {_say(case.start + case.update * count)})."
     )
 
@@ -267,8 +289,12 @@ def _named(fmt: Format) -> str:
     return f"{fmt}: 1 + {fmt.exponent_bits} + {fmt.mantissa_bits}"
 
 
-def _say(value: float) -> str:
-    return f"{value:.9g}".replace("-", "−") if math.isfinite(value) else "overflow"
+def _say(value: float, fmt: Format = FP32) -> str:
+    """Write a number with as many digits as tell the neighbours in ``fmt`` apart."""
+    if not math.isfinite(value):
+        return "overflow"
+    digits = 2 + math.ceil((fmt.mantissa_bits + 1) * math.log10(2)) if fmt.mantissa_bits < 23 else 9
+    return f"{value:.{digits}g}".replace("-", "−")
 
 
 EXPLORER = Explorer(

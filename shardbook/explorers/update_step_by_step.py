@@ -108,7 +108,7 @@ def _lines(walked: OneStep) -> list[_Row]:
 
 def _figure(walked: OneStep, lines: list[_Row], moment: int) -> str:
     height = _TOP + _BARS + 46 + _ROW * (len(lines) + len(_ORDER)) + 34
-    root = draw.canvas(_LEFT + _WIDTH + 4, height)
+    root = draw.canvas(_LEFT + _WIDTH + 8, height)
     column = _WIDTH / len(walked.moments)
     title = f"Step {moment}: {walked.moments[moment]}"
     draw.words(root, 0, 16, title, class_="sb-strong")
@@ -124,7 +124,9 @@ def _figure(walked: OneStep, lines: list[_Row], moment: int) -> str:
                 draw.words(root, 10, y + 12, line.label, class_="sb-small")
                 _life(root, line, y, moment, column)
                 y += _ROW
-    draw.outline(root, _LEFT + moment * column, _TOP - 4, column, y + 6 - _TOP)
+    lives = _TOP + _BARS + 46
+    draw.outline(root, _LEFT + moment * column, _TOP - 4, column, _BARS + 5)
+    draw.outline(root, _LEFT + moment * column, lives + 2, column, y - lives)
     _key(root, y + 22)
     return draw.text_of(root)
 
@@ -155,10 +157,13 @@ def _heads(root: Element, walked: OneStep, column: float) -> None:
     """The phases, and under them the layer."""
     y = _TOP + _BARS + 16
     names = [name.partition(" ") for name in walked.moments]
-    for number, (_, _, layer) in enumerate(names):
+    for number, (phase, _, layer) in enumerate(names):
         middle = _LEFT + (number + 0.5) * column
-        if layer.isdigit():
-            draw.words(root, middle, y + 16, layer, anchor="middle", class_="sb-small")
+        if not number:
+            draw.words(root, middle, y, "rest", anchor="middle", class_="sb-small")
+            continue
+        under = layer or phase
+        draw.words(root, middle, y + 16, under, anchor="middle", class_="sb-small")
     start = 0
     while start < len(names):
         phase = names[start][0]
