@@ -10,7 +10,7 @@ from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.view import Table, View
 
 _RANKS = 4
-_LEFT, _COLUMN, _WIDEST, _TALL = 8, 156, 120, 132
+_LEFT, _COLUMN, _WIDEST, _LOW, _TALL = 8, 156, 120, 50, 128
 _WAYS = {
     "mean-of-means": "the mean of the four means",
     "sum-of-means": "the sum of the four means",
@@ -43,28 +43,33 @@ def _combined(tokens: list[int], losses: list[float], way: str) -> float:
 
 
 def _figure(tokens: list[int], other: str, got: list[float]) -> str:
-    root = draw.canvas(_LEFT + _RANKS * _COLUMN + 8, 2 * (_TALL + 84) + 20)
+    root = draw.canvas(_LEFT + _RANKS * _COLUMN + 8, 2 * 92 + _LOW + _TALL)
     shares = {way: token_shares(tokens, way) for way in ("token-mean", other)}
-    fair = min(50.0, _TALL / max(shares[other]))
-    _row(root, 0, "right: Σ sums ÷ Σ tokens", tokens, shares["token-mean"], fair, got[0])
-    _row(root, _TALL + 94, f"wrong: {_WAYS[other]}", tokens, shares[other], fair, got[1])
+    fair = min(float(_LOW), _TALL / max(shares[other]))
+    draw.words(root, _LEFT, 14, "width: tokens", class_="sb-small")
+    draw.words(root, _LEFT + 110, 14, "height: what one token weighs", class_="sb-small")
+    draw.words(root, _LEFT + 310, 14, "area: the rank's say", class_="sb-small")
+    floor = 72 + _LOW
+    _row(root, 38, floor, "right: Σ sums ÷ Σ tokens", tokens, shares["token-mean"], fair, got[0])
+    title = f"wrong: {_WAYS[other]}"
+    _row(root, floor + 56, floor + 90 + _TALL, title, tokens, shares[other], fair, got[1])
     return draw.text_of(root)
 
 
 def _row(
     root: Element,
     top: float,
+    floor: float,
     title: str,
     tokens: list[int],
     shares: list[float],
     fair: float,
     got: float,
 ) -> None:
-    draw.words(root, _LEFT, top + 16, f"{title} = {got:.4g}", class_="sb-strong")
-    floor = top + 40 + _TALL
+    draw.words(root, _LEFT, top, f"{title} = {got:.4g}", class_="sb-strong")
     for rank, (count, share) in enumerate(zip(tokens, shares, strict=True)):
         middle = _LEFT + (rank + 0.5) * _COLUMN
-        width, height = _WIDEST * count / max(tokens), fair * share
+        width, height = max(2, _WIDEST * count / max(tokens)) if count else 0, fair * share
         draw.block(
             root, EXPLORER.id, "gradients", middle - width / 2, floor - height, width, height
         )
@@ -76,7 +81,7 @@ def _row(
             anchor="middle",
             class_="sb-small",
         )
-        draw.words(root, middle, floor + 18, f"rank {rank}: {count:,}", anchor="middle")
+        draw.words(root, middle, floor + 18, f"rank {rank}: {count:,} tokens", anchor="middle")
     draw.line(root, _LEFT, floor - fair, _LEFT + _RANKS * _COLUMN, floor - fair, "sb-limit")
 
 
