@@ -6,16 +6,18 @@ collective then runs its ring plan on the ranks' arrays; every transfer is logge
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shardbook.collectives.measure import measure
 from shardbook.collectives.plan import Plan, Transfer
 from shardbook.collectives.ring import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from shardbook.collectives.run import run_on_vectors
 from shardbook.training.device import Name
+from shardbook.training.pace import Pace, Seconds, meet_at
 from shardbook.training.programs import COMMUNICATION, Action, Program
 from shardbook.training.rank import Rank
 from shardbook.training.rendezvous import Call, HangError, diagnose, ready
@@ -24,7 +26,9 @@ Array = NDArray[Any]
 #: (rank, action, call) → the call that the rank really makes, or None
 Alter = Callable[[int, Action, Call], Call | None]
 
-_RINGS = {
+#: where a rank receives the chunk that it adds to its own
+_BUFFER: Final = Name("receive_buffers", 0)
+_RINGS: Final = {
     "all-reduce": ring_all_reduce,
     "reduce-scatter": ring_reduce_scatter,
     "all-gather": ring_all_gather,
@@ -45,13 +49,39 @@ class Sent(NamedTuple):
 
 
 @dataclass(slots=True)
-class Traffic:
-    """What the ranks called and sent during a step (S20)."""
+class RankTraffic:
+    """What one rank called and sent during a step; times only if the run had a pace."""
 
-    calls: dict[int, list[Call]]
+    calls: list[Call] = field(default_factory=list)
+    sent_bytes: int = 0
+    rounds: int = 0
+    seconds: Seconds = field(default_factory=Seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """A step of all ranks: what each called and sent, and all transfers in order."""
+
+    ranks: Mapping[int, RankTraffic]
     sent: list[Sent] = field(default_factory=list)
-    sent_bytes: dict[int, int] = field(default_factory=dict)
-    rounds: dict[int, int] = field(default_factory=dict)
+
+
+def run_programs(
+    ranks: Sequence[Rank],
+    programs: Mapping[int, Program],
+    alter: Alter | None = None,
+    pace: Pace | None = None,
+) -> Traffic:
+    """Run each rank's program to its end and return what was called and sent.
+
+    Raises:
+        HangError: ranks wait for each other, or their calls don't fit together.
+        InputError: an action needs an array that its rank does not hold.
+    """
+    execution = _Execution(ranks, programs, alter, pace)
+    while execution.advance():
+        execution.meet()
+    return execution.traffic
 
 
 @lru_cache(maxsize=256)
@@ -60,97 +90,85 @@ def _plan(collective: str, group: tuple[int, ...], elements: int) -> Plan:
     return Plan(plan.collective, plan.ranks, plan.chunks, tuple(plan.rounds))
 
 
-def run_programs(
-    ranks: Sequence[Rank], programs: Mapping[int, Program], alter: Alter | None = None
-) -> Traffic:
-    """Run each rank's program to its end and return what was called and sent.
+class _Execution:
+    """Where each rank is in its program, and which ranks wait in which call."""
 
-    Raises:
-        HangError: ranks wait for each other, or their calls don't fit together.
-        InputError: an action needs an array that its rank does not hold.
-    """
-    traffic = Traffic({r.rank: [] for r in ranks})
-    traffic.sent_bytes = dict.fromkeys(traffic.calls, 0)
-    traffic.rounds = dict.fromkeys(traffic.calls, 0)
-    at = dict.fromkeys(traffic.calls, 0)
-    waiting: dict[int, tuple[Action, Call, Array]] = {}
-    while True:
-        for rank in ranks:
-            if rank.rank not in waiting:
-                _advance(rank, programs[rank.rank], at, waiting, traffic, alter)
-        if not waiting:
-            return traffic
-        calls = {number: call for number, (_, call, _) in waiting.items()}
+    def __init__(
+        self,
+        ranks: Sequence[Rank],
+        programs: Mapping[int, Program],
+        alter: Alter | None,
+        pace: Pace | None,
+    ) -> None:
+        self.traffic = Traffic({rank.rank: RankTraffic() for rank in ranks})
+        self._ranks = {rank.rank: rank for rank in ranks}
+        self._coming = {number: iter(programs[number]) for number in self._ranks}
+        self._alter = alter
+        self._pace = pace
+        self._waiting: dict[int, tuple[Action, Call, Array]] = {}
+
+    def advance(self) -> bool:
+        """Take every rank to its next call with others, or to its end; say whether any waits."""
+        for number, rank in self._ranks.items():
+            if number not in self._waiting:
+                self._advance(rank)
+        return bool(self._waiting)
+
+    def meet(self) -> None:
+        """Run one collective whose whole group waits in it. Raises HangError if there is none."""
+        calls = {number: call for number, (_, call, _) in self._waiting.items()}
         group = ready(calls)
         if group is None:
-            histories = {number: tuple(made) for number, made in traffic.calls.items()}
+            histories = {n: tuple(traffic.calls) for n, traffic in self.traffic.ranks.items()}
             raise HangError(diagnose(calls, histories))
-        members = {rank.rank: rank for rank in ranks}
-        _meet([members[number] for number in group], waiting, traffic)
-
-
-def _advance(
-    rank: Rank,
-    program: Program,
-    at: dict[int, int],
-    waiting: dict[int, tuple[Action, Call, Array]],
-    traffic: Traffic,
-    alter: Alter | None,
-) -> None:
-    """Execute a rank's actions up to the next call with others, or to the program's end."""
-    while at[rank.rank] < len(program):
-        action = program[at[rank.rank]]
-        at[rank.rank] += 1
-        rank.device.moment = _moment(action)
-        if action.kind not in COMMUNICATION:
-            rank.do(action)
-            continue
-        asked = rank.ask(action)
-        if asked is None:
-            continue
-        call, vector = asked
-        if len(call.group) == 1:
-            rank.receive(action, vector)
-            continue
-        made = alter(rank.rank, action, call) if alter else call
-        if made is None:
-            rank.go_on(action)
-            continue
-        traffic.calls[rank.rank].append(made)
-        waiting[rank.rank] = (action, made, vector)
-        return
-
-
-def _meet(
-    group: Sequence[Rank],
-    waiting: dict[int, tuple[Action, Call, Array]],
-    traffic: Traffic,
-) -> None:
-    """Run the collective that all of ``group`` wait in, and hand out its result."""
-    met = [waiting.pop(rank.rank) for rank in group]
-    _, call, _ = met[0]
-    plan = _plan(call.collective, call.group, call.elements)
-    numbers = {rank.rank: len(traffic.calls[rank.rank]) - 1 for rank in group}
-
-    def log(round_number: int, transfer: Transfer, array: Array) -> None:
-        number = numbers[transfer.source]
-        traffic.sent.append(Sent(number, round_number, transfer, array.nbytes, call.what))
-        traffic.sent_bytes[transfer.source] += array.nbytes
-
-    largest = max(chunk.size for chunk in plan.chunks)
-    adds = call.collective != "all-gather"
-    buffers = [Name("receive_buffers", action.unit or 0) for action, _, _ in met]
-    for rank, name in zip(group, buffers, strict=True):
+        met = {number: self._waiting.pop(number) for number in group}
+        call = calls[group[0]]
+        plan = _plan(call.collective, call.group, call.elements)
+        adds = call.collective != "all-gather"
         if adds:
-            rank.device.allocate(name, np.empty(largest, call.dtype))
-    results = run_on_vectors(plan, [vector for _, _, vector in met], log)
-    rounds = sum(1 for _ in plan.rounds)
-    for rank, name, (action, _, _), result in zip(group, buffers, met, results, strict=True):
-        if adds:
-            rank.device.free(name)
-        traffic.rounds[rank.rank] += rounds
-        rank.receive(action, result)
+            self._buffer(group, max(chunk.size for chunk in plan.chunks), call.dtype)
+        vectors = [vector for _, _, vector in met.values()]
+        results = run_on_vectors(plan, vectors, partial(self._log, call))
+        rounds = sum(1 for _ in plan.rounds)
+        if self._pace:
+            price = measure(plan, self._pace.network, np.dtype(call.dtype).itemsize).seconds
+            meet_at(price, [self.traffic.ranks[number].seconds for number in group])
+        for (number, (action, _, _)), result in zip(met.items(), results, strict=True):
+            if adds:
+                self._ranks[number].device.free(_BUFFER)
+            self.traffic.ranks[number].rounds += rounds
+            self._ranks[number].receive(action, result)
 
+    def _advance(self, rank: Rank) -> None:
+        mine = self.traffic.ranks[rank.rank]
+        for action in self._coming[rank.rank]:
+            rank.device.moment = str(action).replace(" ", ", unit ")
+            if action.kind not in COMMUNICATION:
+                rank.do(action)
+                if self._pace:
+                    mine.seconds.compute += self._pace.seconds(rank.rank, action)
+                continue
+            asked = rank.ask(action)
+            if asked is None:
+                continue
+            call, vector = asked
+            if len(call.group) == 1:
+                rank.receive(action, vector)
+                continue
+            made = self._alter(rank.rank, action, call) if self._alter else call
+            if made is None:
+                rank.go_on(action)
+                continue
+            mine.calls.append(made)
+            self._waiting[rank.rank] = (action, made, vector)
+            return
 
-def _moment(action: Action) -> str:
-    return action.kind if action.unit is None else f"{action.kind}, unit {action.unit}"
+    def _buffer(self, group: Sequence[int], elements: int, dtype: str) -> None:
+        for number in group:
+            self._ranks[number].device.allocate(_BUFFER, np.empty(elements, dtype))
+
+    def _log(self, call: Call, round_number: int, transfer: Transfer, array: Array) -> None:
+        mine = self.traffic.ranks[transfer.source]
+        mine.sent_bytes += array.nbytes
+        number = len(mine.calls) - 1
+        self.traffic.sent.append(Sent(number, round_number, transfer, array.nbytes, call.what))

@@ -15,6 +15,7 @@ from shardbook.training import watch
 from shardbook.training.cluster import Sent, run_programs
 from shardbook.training.data import Data, SeededData
 from shardbook.training.device import Entry, Name
+from shardbook.training.pace import Pace, Seconds
 from shardbook.training.programs import Action, Program
 from shardbook.training.rank import NextBatch, Rank
 from shardbook.training.rendezvous import Call
@@ -35,6 +36,7 @@ class RankReport:
     alive_at_peak: Mapping[Name, int]
     sent_bytes: int
     rounds: int
+    seconds: Seconds  #: all 0 unless the trainer has a pace
     log: Sequence[Entry] = field(repr=False)
 
 
@@ -85,7 +87,8 @@ class Trainer:
     """A training on simulated devices, one `step` at a time (S16).
 
     Starts from the seed's values, or from ``start``: then at its step, data position and loss
-    scale. ``watched`` runs also take what the checks of `shardbook.training.checks` look at.
+    scale. With a ``pace`` each step is timed. ``watched`` runs also take what the checks of
+    `shardbook.training.checks` look at.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Trainer:
         data: Data | None = None,
         start: State | None = None,
         hooks: Hooks | None = None,
+        pace: Pace | None = None,
         watched: bool = False,
         deferred: bool = True,
     ) -> None:
@@ -105,6 +109,7 @@ class Trainer:
         self.steps_done = 0
         self.loss_scale = settings.loss_scale
         self._program = settings.program
+        self._pace = pace
         self._watched = watched
         for rank in self.ranks:
             rank.watched = watched
@@ -133,7 +138,8 @@ class Trainer:
             scale = self.loss_scale.scale if self.loss_scale else 1.0
             rank.begin(step, scale, source)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is a result here
-            traffic = run_programs(self.ranks, programs, partial(self.hooks.call, step))
+            alter = partial(self.hooks.call, step)
+            traffic = run_programs(self.ranks, programs, alter, self._pace)
         skipped = self.ranks[0].skip
         if self.loss_scale:
             self.loss_scale = self.loss_scale.after(skipped)
@@ -152,13 +158,14 @@ class Trainer:
                     r.device.peak,
                     r.device.peak_at,
                     r.device.alive_at_peak,
-                    traffic.sent_bytes[r.rank],
-                    traffic.rounds[r.rank],
+                    traffic.ranks[r.rank].sent_bytes,
+                    traffic.ranks[r.rank].rounds,
+                    traffic.ranks[r.rank].seconds,
                     r.device.log,
                 )
                 for r in self.ranks
             ),
-            traffic.calls,
+            {rank: one.calls for rank, one in traffic.ranks.items()},
             traffic.sent,
             observed,
         )
