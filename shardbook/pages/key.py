@@ -6,11 +6,11 @@ from shardbook.explorers import draw
 from shardbook.pages.figures import Figure
 
 _TEXTURES = {
-    "owned": "solid: one rank owns it",
-    "replicated": "hatched: every rank has it",
-    "temporary": "outlined: there for a moment",
+    "owned": "solid: owned by one rank",
+    "replicated": "hatched: on every rank",
+    "temporary": "outlined: temporary",
 }
-_COLUMN, _ROW = 215, 30
+_COLUMN, _ROW = 230, 30
 
 
 def colour_key() -> Figure:
