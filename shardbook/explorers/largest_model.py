@@ -14,7 +14,7 @@ from shardbook.ledger.published import rounded_first, table_2_row
 from shardbook.ledger.recipes import RECIPES
 from shardbook.numbers.units import format_bytes, format_count
 
-_LEFT, _WIDTH, _TOP, _ROW, _BAR = 74, 330, 14, 62, 40
+_LEFT, _WIDTH, _ROW, _BAR = 4, 632, 62, 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _draw(card: int, recipe: str, ranks: int, stage: str, parallel: int) -> View
 
 
 def _figure(found: list[Largest], chosen: int) -> str:
-    root = draw.canvas(_LEFT + _WIDTH + 240, _TOP + 4 * _ROW)
+    root = draw.canvas(_LEFT + _WIDTH + 4, 4 * _ROW)
     scale = _WIDTH / max(1, max(row.parameters for row in found))
     for row in found:
         _bar(root, row, scale, strong=row.stage == chosen)
@@ -60,25 +60,21 @@ def _figure(found: list[Largest], chosen: int) -> str:
 
 
 def _bar(root: Element, row: Largest, scale: float, *, strong: bool) -> None:
-    weight = "sb-strong" if strong else ""
-    y = _TOP + row.stage * _ROW
-    width = row.parameters * scale
-    draw.words(root, _LEFT - 10, y + 25, f"stage {row.stage}", anchor="end", class_=weight)
+    """Draw a bar below its text, so that a narrow screen shows the text of the longest too."""
+    y = row.stage * _ROW
+    printed = f" (Table 2: {row.printed})" if row.printed else ""
+    text = f"stage {row.stage}: {format_count(row.parameters)}{printed}, {_models(row)}"
+    draw.words(root, _LEFT, y + 18, text, class_="sb-strong" if strong else "")
     draw.add(
         root,
         "rect",
         x=_LEFT,
-        y=y,
-        width=width,
+        y=y + 26,
+        width=row.parameters * scale,
         height=_BAR,
         fill="currentColor",
         fill_opacity="0.85" if strong else "0.45",
     )
-    printed = f" (Table 2: {row.printed})" if row.printed else ""
-    draw.words(
-        root, _LEFT + width + 8, y + 17, f"{format_count(row.parameters)}{printed}", class_=weight
-    )
-    draw.words(root, _LEFT + width + 8, y + 35, _models(row), class_="sb-small")
 
 
 def _models(row: Largest) -> str:

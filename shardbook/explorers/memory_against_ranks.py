@@ -15,7 +15,7 @@ from shardbook.ledger.recipes import RECIPES
 from shardbook.ledger.stages import bytes_per_rank
 from shardbook.numbers.units import GB, format_bytes, format_count
 
-_LEFT, _WIDTH, _TOP, _HEIGHT = 66, 374, 22, 300
+_LEFT, _WIDTH, _TOP, _HEIGHT = 66, 464, 96, 280
 _LABELS, _GAP = 20, 17
 _DOUBLINGS = 12
 _RANKS: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(2 * _DOUBLINGS + 1)}))
@@ -71,13 +71,14 @@ def _draw(parameters: int, recipe: str, card: int) -> View:
 def _figure(curves: list[Curve], card: int) -> str:
     sizes = [size for curve in curves for size in curve.bytes.values()] + [card]
     scale = _Scale(floor(log10(min(sizes))), ceil(log10(max(sizes) * 1.2)))
-    root = draw.canvas(_LEFT + _WIDTH + 200, _TOP + _HEIGHT + 52)
+    root = draw.canvas(_LEFT + _WIDTH + 116, _TOP + _HEIGHT + 52)
     _too_much(root, scale, card)
     _axes(root, scale)
     labels = _cards(root, scale, card)
     for curve in curves:
+        _legend(root, curve)
         _curve(root, scale, curve)
-        labels.append((scale.y(curve.bytes[_RANKS[-1]]), _said(curve), "sb-strong"))
+        labels.append((scale.y(curve.bytes[_RANKS[-1]]), f"stage {curve.stage}", "sb-strong"))
     _spread(root, labels)
     return draw.text_of(root)
 
@@ -137,6 +138,16 @@ def _curve(root: Element, scale: _Scale, curve: Curve) -> None:
         f"{draw.number(scale.x(ranks))},{draw.number(scale.y(size))}"
         for ranks, size in curve.bytes.items()
     )
+    _stroke(root, curve.stage, points)
+    ranks = curve.fits_from
+    if ranks is not None and ranks <= _RANKS[-1]:
+        x, bottom = scale.x(ranks), _TOP + _HEIGHT
+        at = curve.bytes.get(ranks) or _between(curve, ranks)
+        draw.line(root, x, scale.y(at), x, bottom, "sb-faint")
+        draw.add(root, "circle", cx=x, cy=scale.y(at), r=6, fill="currentColor")
+
+
+def _stroke(root: Element, stage: int, points: str) -> None:
     draw.add(
         root,
         "polyline",
@@ -144,14 +155,15 @@ def _curve(root: Element, scale: _Scale, curve: Curve) -> None:
         fill="none",
         stroke="currentColor",
         stroke_width=3,
-        stroke_dasharray=_DASHES[curve.stage],
+        stroke_dasharray=_DASHES[stage],
     )
-    ranks = curve.fits_from
-    if ranks is not None and ranks <= _RANKS[-1]:
-        x, bottom = scale.x(ranks), _TOP + _HEIGHT
-        at = curve.bytes.get(ranks) or _between(curve, ranks)
-        draw.line(root, x, scale.y(at), x, bottom, "sb-faint")
-        draw.add(root, "circle", cx=x, cy=scale.y(at), r=6, fill="currentColor")
+
+
+def _legend(root: Element, curve: Curve) -> None:
+    """Say above the plot, where a narrow screen shows it, from how many ranks a stage fits."""
+    y = 12 + 20 * curve.stage
+    _stroke(root, curve.stage, f"{_LEFT},{y} {_LEFT + 52},{y}")
+    draw.words(root, _LEFT + 62, y + 5, _said(curve), class_="sb-strong")
 
 
 def _between(curve: Curve, ranks: int) -> float:
@@ -166,7 +178,7 @@ def _said(curve: Curve) -> str:
     if curve.fits_from is None:
         return f"stage {curve.stage}: never fits"
     unit = "rank" if curve.fits_from == 1 else "ranks"
-    return f"stage {curve.stage}: from {curve.fits_from:,} {unit}"
+    return f"stage {curve.stage}: fits from {curve.fits_from:,} {unit} on"
 
 
 def _spread(root: Element, labels: list[tuple[float, str, str]]) -> None:

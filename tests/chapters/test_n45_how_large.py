@@ -114,21 +114,29 @@ SBH = 2048 * 8192 / 1e9
 
 def test_the_four_moments(page: Executed) -> None:
     """70B on 16 ranks, layer by layer, from Korthikanti et al.'s formula (S12)"""
-    found = {row[0]: row[1:] for row in rows(page, "What one of 16 ranks holds beside 61.25 GB")}
+    found = {row[0]: row[1:] for row in rows(page, "GB on one of 16 ranks")}
     full, kept, layer = (34 + 5 * 64 * 2048 / 8192) * SBH, 2 * SBH, 70 / 80
-    shards = 70 * 14 / 16
-    forward = shards + 2 * 2 * layer + 79 * kept + full
-    backward = shards + 2 * 2 * layer + full + 2 * layer + 79 * 2 * layer / 16
-    assert found["forward, last layer"][1] == f"{forward:.4g} GB" == "69.31 GB"
-    assert found["backward, first layer"][1] == f"{backward:.4g} GB" == "77.05 GB"
-    # the peak is at the first layer: only one layer's activations are left
-    assert f"one recomputed layer, {full:.4g} GB" in found["backward, first layer"][0]
-    assert gigabytes(found["update"][1]) == pytest.approx(70 + 4 * layer / 16, abs=0.005)
-    assert gigabytes(found["save, one rank gathers the weights"][1]) == pytest.approx(
-        shards + 140, rel=1e-3
-    )
+    shards, gathered, whole = 70 * 14 / 16, 2 * 2 * layer, 2 * layer
+    forward, done, in_fp32 = 79 * kept + full, 79 * 2 * layer / 16, 4 * layer / 16
+    expected = {
+        "gathered layers": (gathered, gathered, 0, 0, 0),
+        # the peak is at the first layer: only one layer's activations are left
+        "activations": (forward, full, 0, 0, 0),
+        "shards of gradients": (0, done, 8.75, 0, 0),
+        "one layer's whole gradient": (0, whole, 0, 0, 0),
+        "one layer's gradients in FP32": (0, 0, in_fp32, 0, 0),
+        "all weights": (0, 0, 0, 0, 140),
+    }
+    for what, sizes in expected.items():
+        assert found[what] == tuple(f"{size:.4g}" if size else "–" for size in sizes)
+    states = ("weights", "master weights", "momentum", "variance")
+    assert [found[f"shards of {name}"] for name in states] == [
+        (f"{70 * each / 16:.4g}",) * 5 for each in (2, 4, 4, 4)
+    ]
+    sums = tuple(f"{shards + sum(column):.4g}" for column in zip(*expected.values(), strict=True))
+    assert found["sum"] == sums == ("69.31", "77.05", "70.22", "61.25", "201.2")
     assert page.said["lazy"] == f"{8 * 70 / 16:g} GB"
-    assert page.said["job_left"] == f"{80 - backward:.4g} GB"
+    assert page.said["job_left"] == f"{80 - shards - gathered - full - done - whole:.4g} GB"
 
 
 def test_states_that_fit_break_in_backward(page: Executed) -> None:
