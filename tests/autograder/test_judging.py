@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from killtable_n45 import engine_fewest, engine_on_rank
 from nbgrader.utils import determine_grade
 from shardgrade.blocking import blocked, resolve
 from shardgrade.checkout import reference
@@ -20,6 +21,8 @@ from shardgrade.feedback_table import as_html, as_text
 
 from shardbook.labs.checking import examine
 from shardbook.labs.registry import TASKS
+from shardbook.ledger.checkpointing import intervals
+from shardbook.ledger.fragmentation import Action, run
 from shardbook.ledger.recipes import RECIPES, Recipe
 from shardbook.ledger.recipes import recipe_named as engine_recipe
 
@@ -59,6 +62,9 @@ HOSTILE = {
     "a dict of such": lambda *a: {Equal(): Equal()},
     "a dict that exits": lambda *a: Dict(weights=4),
     "contains itself": lambda *a: deep(),
+    "an int": lambda *a: 3,
+    "True": lambda *a: True,
+    "a text": lambda *a: "full",
     "a numpy scalar": lambda *a: np.float64(4),
     "nan": lambda *a: math.nan,
     "a huge int": lambda *a: 10**5000,
@@ -126,9 +132,9 @@ def test_a_loop_that_swallows_everything_ends_the_wait() -> None:
     began = time.monotonic()
 
     def swallows(kept: Any) -> None:
-        while time.monotonic() < began + 5:  # so that it does not slow the tests after it
+        while time.monotonic() < began + 7:  # so that it does not slow the tests after it
             try:
-                while time.monotonic() < began + 5:
+                while time.monotonic() < began + 7:
                     pass
             except BaseException:
                 continue
@@ -173,6 +179,43 @@ def test_the_engine_agrees_with_the_reference() -> None:
             (part.category, {4: "fp32", 2: "fp16", 1: "int8"}[part.bytes]) for part in recipe.parts
         ]
         assert solve(kept) == recipe.by_category()
+
+
+def _cases(task: str) -> list[Any]:
+    probes = hidden_check(TASKS[task]).probes
+    return [case for probe in probes for case in cases_of(TASKS[task], probe)]
+
+
+def test_the_engine_agrees_on_what_a_rank_stores() -> None:
+    for case in _cases("n45.2"):
+        assert reference(TASKS["n45.2"])(*case) == engine_on_rank(*case)
+
+
+def test_the_engine_agrees_on_the_smallest_number_of_ranks() -> None:
+    for *case, limit in _cases("n45.3"):
+        if limit <= 10**6:
+            assert reference(TASKS["n45.3"])(*case, limit) == engine_fewest(*case, limit)
+
+
+def test_the_engine_agrees_on_the_peak_and_finds_no_better_interval() -> None:
+    for layers, layer, checkpoint, limit in _cases("n45.4"):
+        table = intervals(layers, layer, checkpoint)
+        fits = {row.interval: row.peak_bytes for row in table if row.peak_bytes <= limit}
+        best = reference(TASKS["n45.4"])(layers, layer, checkpoint, limit)
+        assert (best is None) is (not fits)
+        if best:
+            again = {k: (layers - (layers % k or k), peak, k) for k, peak in fits.items()}
+            assert min(again.values()) == (best["recomputed"], best["peak"], best["interval"])
+
+
+def test_the_engine_agrees_on_every_address_and_hole() -> None:
+    for capacity, area, actions in _cases("n45.5"):
+        addresses, holes = reference(TASKS["n45.5"])(capacity, area, actions)
+        steps = run(capacity, [Action(*action) for action in actions], area)
+        blocks = [step.heap.find(step.action.name) for step in steps]
+        placed = [block and block.start for block in blocks]
+        assert addresses == ([*placed[:-1], "full"] if steps[-1].failure else placed)
+        assert holes == [(hole.start, hole.size) for hole in steps[-1].heap.holes]
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -34,11 +34,6 @@ def same_value(case: Case, expected: Any, outcome: Outcome) -> Fault | None:
     return compare(expected, outcome.value, exact=False)
 
 
-def same_kind(case: Case, expected: Any, outcome: Outcome) -> Fault | None:
-    """The value is right to its types."""
-    return compare(expected, outcome.value)
-
-
 @dataclass(frozen=True, slots=True)
 class Probe:
     """How one criterion is tried: on which cases, and what is looked at."""
