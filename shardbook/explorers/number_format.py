@@ -101,8 +101,10 @@ def _number_line(root: Element, case: _Case, master: bool) -> None:
         half = case.start + math.copysign(case.threshold, case.update)
         if low <= half <= high:
             draw.line(root, place(half), _LINE - 34, place(half), _LINE + 6, "sb-limit")
-            anchor = "start" if case.update > 0 else "end"
-            where = place(half) + (8 if case.update > 0 else -8)
+            # On the side that the arrow does not come down on.
+            right = (case.update > 0) != case.survives
+            where = place(half) + (8 if right else -8)
+            anchor = "start" if right else "end"
             draw.words(root, where, _LINE - 24, "half way", anchor=anchor, class_="sb-small")
     else:
         away = f"the weight, {_say(case.start, case.fmt)}, is {case.steps:,} numbers away"
@@ -184,7 +186,13 @@ def _repeats(root: Element, case: _Case, master: bool, count: int) -> None:
     series = [("sb-weights", case.alone), ("sb-master_weights", case.kept)][: 1 + master]
     values = [v for _, points in series for v in points if math.isfinite(v)] + exact
     low, high = min(values), max(values)
-    draw.words(root, _LEFT, _PATH - 64, f"The same update {count} times", class_="sb-strong")
+    draw.words(
+        root,
+        _LEFT,
+        _PATH - 64,
+        "The same update once" if count == 1 else f"The same update {count} times",
+        class_="sb-strong",
+    )
     labels = [
         ("sb-weights", f"{case.fmt} alone: {_say(case.alone[-1], case.fmt)}"),
         ("sb-master_weights", f"rounded from an FP32 master: {_say(case.kept[-1], case.fmt)}"),
