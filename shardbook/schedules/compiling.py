@@ -24,7 +24,7 @@ def compile_plan(actions: Iterable[Action]) -> Plan:
     number = [0] * len(preds)
     seconds, first, second = [0.0], [0], [0]
     for node in order:
-        earlier = sorted({number[before] for before in preds[node]})
+        earlier = [number[before] for before in preds[node]]
         while len(earlier) > 2:
             seconds.append(0.0)
             first.append(earlier.pop())
@@ -35,8 +35,8 @@ def compile_plan(actions: Iterable[Action]) -> Plan:
             seconds.append(costs[node])
         else:
             seconds.append(checked_seconds("issue", program[issue_of[node - count]].issue))
-        first.append(earlier[-1] if earlier else 0)
-        second.append(earlier[0] if earlier else 0)
+        first.append(earlier[0] if earlier else 0)
+        second.append(earlier[-1] if earlier else 0)
     issue_node = [0] * count
     for at, action_index in enumerate(issue_of):
         issue_node[action_index] = number[count + at]

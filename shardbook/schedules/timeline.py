@@ -56,10 +56,7 @@ def exposed(run: Run, kind: str = COMMUNICATION) -> float:
 
 
 def critical_path(run: Run) -> tuple[Action, ...]:
-    """The actions that, one ending as the next starts, fix the makespan.
-
-    Of several such chains, the one through the program's earlier actions.
-    """
+    """The actions that, one ending as the next starts, fix the makespan: one such chain."""
     plan, ends = run.plan, run.node_ends
     if not plan.actions:
         return ()
