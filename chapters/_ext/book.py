@@ -88,7 +88,9 @@ def publish() -> None:
         subprocess.run([shardgrade, "release", lab, "--course", str(course)], check=True)
     shutil.copytree(course / "packages", public / "labs")
     engine = public / "engine"
-    shutil.copytree(ROOT / "shardbook", engine / "shardbook", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "shardbook", engine / "shardbook", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for name in ("pyproject.toml", "LICENSE", "README.md"):
         shutil.copyfile(ROOT / name, engine / name)
     print(f"What the public sees is in {public.relative_to(ROOT)}")
