@@ -223,8 +223,8 @@ EXPLORER = Explorer(
             "ring",
             (
                 ("ring", "ring"),
-                ("halving-doubling", "halving and doubling"),
                 ("tree", "binary tree"),
+                ("halving-doubling", "halving and doubling"),
                 ("naive", "naive: through rank 0"),
                 ("direct", "direct: all to all ranks"),
             ),
