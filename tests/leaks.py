@@ -15,6 +15,7 @@ import gzip
 import html
 import io
 import re
+import sys
 import tarfile
 import urllib.parse
 import zipfile
@@ -67,8 +68,16 @@ def secret_lines(root: Path = ROOT) -> frozenset[str]:
     return frozenset(
         line.strip()
         for line in lines
-        if len(_significant(line)) >= SIGNIFICANT and _significant(line) not in public
+        if len(_significant(line)) >= SIGNIFICANT
+        and _significant(line) not in public
+        and not _imports_the_standard_library(line)
     )
+
+
+def _imports_the_standard_library(line: str) -> bool:
+    """Such a line tells nothing, and stands in Python's own files, which the site serves."""
+    match = re.match(r"(?:from|import) (\w+)", line.strip())
+    return match is not None and match[1] in sys.stdlib_module_names
 
 
 def _body_lines(path: Path) -> Iterator[str]:
