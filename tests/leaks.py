@@ -1,7 +1,8 @@
 """Find solution lines and hidden checks in what readers and students get.
 
 A leaked line is a line of a reference solution's body or of a hidden check with at least 20
-characters that are not white space, and that stands neither in the engine nor in a stub. Every
+characters that are not white space, and that stands neither in the engine nor in a stub (an import
+tells nothing and does not count). Every
 byte of a folder is searched: inside zips, wheels, tars and gzips, behind HTML tags and entities,
 JSON and percent escapes, base64 and UTF-16. Not found: a line that was reworded or encrypted, and
 text inside compressed PDF streams.
@@ -24,6 +25,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[1]
 SIGNIFICANT = 20
 
@@ -43,17 +46,51 @@ class Leak:
 
 def find_leaks(folder: Path, root: Path = ROOT) -> list[Leak]:
     """Search every byte below ``folder``; an empty list is what one hopes for."""
-    secrets = secret_lines(root)
+    search = _Search(secret_lines(root))
     leaks = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         for name, data in _unpacked(str(path.relative_to(folder)), path.read_bytes()):
-            texts = list(_readings(data))
-            leaks += [
-                Leak(name, line)
-                for line in sorted(secrets)
-                if any(_significant(line) in text for text in texts)
-            ]
+            found = {line for text in set(_readings(data)) for line in search.found_in(text)}
+            leaks += [Leak(name, line) for line in sorted(found)]
     return leaks
+
+
+class _Search:
+    """Many needles at once: only where the first eight bytes fit is a needle compared."""
+
+    def __init__(self, lines: frozenset[str]) -> None:
+        self._by_head: dict[int, list[tuple[bytes, str]]] = {}
+        for line in lines:
+            needle = _significant(line).encode()
+            self._by_head.setdefault(_windows(needle[:8], "<u8")[0], []).append((needle, line))
+        self._heads = np.array(sorted(self._by_head), dtype="<u8")
+        self._pairs = np.zeros((4, 2**16), dtype=bool)
+        for place in range(4):
+            self._pairs[place, (self._heads >> np.uint64(16 * place)) & np.uint64(0xFFFF)] = True
+
+    def found_in(self, text: str) -> set[str]:
+        data = text.encode(errors="replace")
+        if len(data) < SIGNIFICANT:
+            return set()
+        pairs = _windows(data, "<u2")
+        last = len(data) - 7
+        maybe = np.flatnonzero(self._pairs[0][pairs[:last]])
+        for place in (1, 2, 3):
+            maybe = maybe[self._pairs[place][pairs[maybe + 2 * place]]]
+        heads = _windows(data, "<u8")[maybe]
+        hits = np.isin(heads, self._heads)
+        return {
+            line
+            for start, head in zip(maybe[hits].tolist(), heads[hits].tolist(), strict=True)
+            for needle, line in self._by_head[head]
+            if data.startswith(needle, start)
+        }
+
+
+def _windows(data: bytes, kind: str) -> np.ndarray:
+    """The bytes from each offset on, read as one number."""
+    count = len(data) - np.dtype(kind).itemsize + 1
+    return np.ndarray((count,), dtype=kind, buffer=data, strides=(1,))
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from shardbook.labs.registry import LABS, TASKS
 
 LAB = LABS["n45"]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("graded class")]
 
 
 def _page(graded: Graded, student: str) -> str:

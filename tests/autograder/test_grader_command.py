@@ -58,6 +58,7 @@ def test_a_text_that_does_not_go_with_the_tasks_is_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("graded class")
 def test_feedback_as_json_lists_every_student(
     graded: Graded, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,8 @@ from shardgrade.checks.judging import hidden_check
 
 from shardbook.labs.registry import TASKS
 
+pytestmark = pytest.mark.xdist_group("kill table")
+
 
 @pytest.fixture(scope="module")
 def rows() -> list[killtable.Row]:
