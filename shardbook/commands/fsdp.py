@@ -70,13 +70,13 @@ def command(
     )
     policy = Policy(
         overlap=not no_overlap,
-        backward_prefetch=whole("backward-prefetch", backward_prefetch, 0, many),
-        forward_prefetch=whole("forward-prefetch", forward_prefetch, 0, many),
+        backward_prefetch=whole("backward-prefetch", backward_prefetch, 0, 1000),
+        forward_prefetch=whole("forward-prefetch", forward_prefetch, 0, 1000),
         limit=None if limit is None else whole("limit", limit, 1, many),
         issue=_seconds("issue", issue),
         reshard=not no_reshard,
         regather_last=regather_last,
-        micro_batches=whole("micro-batches", micro_batches, 1, many),
+        micro_batches=whole("micro-batches", micro_batches, 1, 10_000),
         accumulate=accumulate,
     )
     run = fsdp_run(layers, policy)

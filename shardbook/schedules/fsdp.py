@@ -8,6 +8,7 @@ that of PyTorch's fully_shard (`regather_last`, one unit of backward prefetch).
 a prefetch may exceed a limit that is too small; it never deadlocks.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -31,6 +32,7 @@ ALL_REDUCE: Final = "all-reduce"
 
 _LONGEST: Final = 1e12
 _MOST_UNITS: Final = 100_000
+_MOST_AHEAD: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,8 @@ class Policy:
     accumulate: bool = False
 
     def __post_init__(self) -> None:
-        whole("backward_prefetch", self.backward_prefetch, 0, _MOST_UNITS)
-        whole("forward_prefetch", self.forward_prefetch, 0, _MOST_UNITS)
+        whole("backward_prefetch", self.backward_prefetch, 0, _MOST_AHEAD)
+        whole("forward_prefetch", self.forward_prefetch, 0, _MOST_AHEAD)
         if self.limit is not None:
             whole("limit", self.limit, 1, _MOST_UNITS)
         object.__setattr__(self, "issue", real("issue", self.issue, 0, _LONGEST, "s"))
@@ -133,7 +135,7 @@ class _Program:
     #: unit → the action that gathers it, while it is gathered
     gathered: dict[int, int] = field(default_factory=dict)
     #: gathers whose buffer the host has not yet seen released
-    outstanding: list[int] = field(default_factory=list)
+    outstanding: deque[int] = field(default_factory=deque)
     #: gather → the action whose end releases its buffer
     freed_by: dict[int, int] = field(default_factory=dict)
     gradients: set[int] = field(default_factory=set)
@@ -166,14 +168,14 @@ class _Program:
 
     def limiter(self) -> tuple[int, ...]:
         """What the host waits for before it gathers. See [Note: rate limiter]."""
-        waits = []
-        if self.policy.limit is not None:
-            for gather in list(self.outstanding):
-                if len(self.outstanding) < self.policy.limit:
-                    break
-                if gather in self.freed_by:
-                    self.outstanding.remove(gather)
-                    waits.append(self.freed_by[gather])
+        waits: list[int] = []
+        limit = self.policy.limit
+        while limit is not None and len(self.outstanding) >= limit:
+            freed = next((gather for gather in self.outstanding if gather in self.freed_by), None)
+            if freed is None:
+                break
+            self.outstanding.remove(freed)
+            waits.append(self.freed_by[freed])
         return tuple(waits)
 
     def forward(self, unit: int, *, free: bool) -> None:

@@ -1,11 +1,15 @@
 """The simulator against hand-made timelines and a second, event-driven implementation."""
 
+import ast
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import shardbook.schedules
 from shardbook.errors import InputError
 from shardbook.schedules.compiling import compile_plan
 from shardbook.schedules.core import Action, Buffer, simulate
@@ -186,6 +190,15 @@ def test_at_one_instant_the_earlier_buffer_is_released_first():
     assert run(*actions, allocate="issue").peaks == {"pool": 12}
 
 
+def test_a_release_comes_before_a_take_at_the_same_instant_also_against_program_order():
+    early, late = Buffer("pool", "early", 5), Buffer("pool", "late", 7)
+    result = run(
+        Action("A", "y", 1.0, needs=(1,), takes=(late,)),
+        Action("B", "x", 1.0, takes=(early,), releases=(early,)),
+    )
+    assert result.peaks == {"pool": 7}
+
+
 def test_the_first_allocation_over_the_capacity_is_named():
     actions = [
         Action(f"{name}", "x", 1.0, takes=(Buffer("pool", name, 10),)) for name in ("F0", "F1")
@@ -256,6 +269,18 @@ def test_memory_released_before_it_is_taken_is_refused():
 def test_impossible_durations_are_refused(seconds):
     with pytest.raises(InputError):
         run(Action("A", "x", seconds))
+
+
+def test_the_engine_needs_the_standard_library_only():
+    """It runs in the browser, where nothing else is installed."""
+    names = set()
+    for path in Path(shardbook.schedules.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names.add((node.module or "").partition(".")[0])
+    assert names - {"shardbook"} <= sys.stdlib_module_names
 
 
 def test_an_empty_program_takes_no_time():

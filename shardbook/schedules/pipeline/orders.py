@@ -30,21 +30,19 @@ from shardbook.schedules.pipeline.actions import (
 Step = tuple[int, str]
 
 _MOST_RANKS: Final = 4096
-_MOST_ACTIONS: Final = 4_000_000
+_MOST_ACTIONS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """One schedule: ``order_of`` a rank from (rank, ranks, micro-batches, chunks).
 
-    ``chunks`` lists how many stages a rank may have (None: any); ``v_shape``: rank r has stages
-    r and 2P − 1 − r instead of r, r + P, …
+    ``chunks``: how many stages a rank must have (None: any).
     """
 
     name: str
     order_of: Callable[[int, int, int, int], Iterable[PipelineAction]]
     chunks: int | None = None
-    v_shape: bool = False
 
 
 def make_order(schedule: str, ranks: int, micro_batches: int, chunks: int | None = None) -> Order:
@@ -222,6 +220,6 @@ SCHEDULES: Final = {
     "interleaved-1f1b": Schedule("Interleaved1F1B", _interleaved),
     "looped-bfs": Schedule("LoopedBFS", _looped_bfs),
     "interleaved-zero-bubble": Schedule("InterleavedZeroBubble", _zero_bubble),
-    "zbv": Schedule("ZBVZeroBubble", _zbv, chunks=2, v_shape=True),
-    "dualpipev": Schedule("DualPipeV", _dualpipev, chunks=2, v_shape=True),
+    "zbv": Schedule("ZBVZeroBubble", _zbv, chunks=2),
+    "dualpipev": Schedule("DualPipeV", _dualpipev, chunks=2),
 }
