@@ -6,7 +6,7 @@ document.addEventListener("DOMContentLoaded", () => {
   // Its visible text names the button already, and says more than the label does.
   document.querySelectorAll(".search-button-field").forEach((button) => button.removeAttribute("aria-label"));
   // A box that scrolls can be reached and scrolled by keyboard.
-  document.querySelectorAll(".sb-figure, .sb-static, .sb-rows, div.highlight pre, .math").forEach((box) => {
+  document.querySelectorAll(".sb-figure, .sb-static, .sb-rows, .pst-scrollable-table-container, div.highlight pre, .math").forEach((box) => {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
   });
 });
