@@ -1,0 +1,1 @@
+"""Grade one submission: notebook and source notebook in, result out."""

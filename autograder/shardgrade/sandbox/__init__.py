@@ -1,0 +1,1 @@
+"""Run a student's code apart: forked from a warm process, isolated and limited."""
