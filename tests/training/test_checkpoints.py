@@ -124,6 +124,9 @@ def test_a_rank_whose_write_fails_leaves_the_previous_checkpoint(two):
     assert saved_steps(folder) == [2, 4]
     assert load(folder).step == 4
     assert save(snapshot(trainer), folder).name == "step-00000005"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"step-{step:08d}" for step in (2, 4, 5)
+    ]
     same_state(load(folder), trainer.state())
 
 
@@ -269,10 +272,10 @@ def test_a_state_of_another_training_is_refused(two, settings, message):
 
 
 def test_an_asynchronous_save_says_what_is_durable_and_saves_the_moment_it_was_begun(tmp_path):
-    go_on = threading.Event()
+    may_write = {"2": threading.Event(), "4": threading.Event()}
 
     def slow(path, content):
-        assert go_on.wait(10)
+        assert may_write[path.parent.name[-1]].wait(60)
         write_durably(path, content)
 
     trainer = trained(small(), 2)
@@ -283,12 +286,15 @@ def test_an_asynchronous_save_says_what_is_durable_and_saves_the_moment_it_was_b
     saver.begin(trainer)
     assert (saver.begun_step, saver.durable_step) == (4, None)
     assert saved_steps(tmp_path) == []
-    go_on.set()
-    saver.wait()
+    may_write["2"].set()
+    saver._saves[0].result(60)
+    assert (saver.begun_step, saver.durable_step) == (4, 2)
+    assert saved_steps(tmp_path) == [2]
+    may_write["4"].set()
+    saver.close()
     assert (saver.begun_step, saver.durable_step) == (4, 4)
     same_state(load(tmp_path, 2), at_two)
     same_state(load(tmp_path, 4), trainer.state())
-    saver.close()
 
 
 def test_a_failed_asynchronous_save_is_reported_and_not_durable(tmp_path):

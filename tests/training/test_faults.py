@@ -1,5 +1,7 @@
 """Each fault is seen as what it is, each check finds what it should, and healthy runs nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from shardbook.errors import InputError
+from shardbook.numbers.loss_scaling import static
 from shardbook.training.checks import findings
 from shardbook.training.faults import FAULTS, HANGS, Fault, hooks
 from shardbook.training.incident import investigate
@@ -42,9 +45,21 @@ def test_healthy_runs_of_other_kinds_are_found_healthy():
         small("zero2", tokens=(4, 1, 0, 3)),
         small("dp", optimizer=SGD(0.5)),
         small("zero1", seed=99),
+        small("zero2", loss_scale=static(2.0**40)),
     ):
         trainer = Trainer(settings, watched=True)
         assert findings([report.observed for report in trainer.run(6)]) == (), settings
+
+
+def test_one_wrong_gathered_copy_is_found_where_it_is_used():
+    """Even when the weights that are stored, and so those after the step, are right."""
+    seen = Trainer(small("zero3"), watched=True).step().observed
+    units = [list(rank) for rank in seen.used_weights]
+    units[2][1] += 1
+    wrong = replace(seen, used_weights=tuple(tuple(rank) for rank in units))
+    (finding,) = findings([wrong])
+    assert (finding.check, finding.rank) == ("same-weights", 2)
+    assert "unit 1" in finding.text
 
 
 @pytest.mark.parametrize("strategy", GATHERING)

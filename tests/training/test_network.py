@@ -68,6 +68,18 @@ def test_half_precision_products_are_float32_products_rounded_once():
     assert out[0, 0] == 1.5
 
 
+def test_half_precision_backward_is_the_float32_one_rounded_once():
+    stream = np.random.default_rng(5)
+    unit = flat_units((17, 9), 1)[0]
+    half = [stream.standard_normal(n).astype(np.float16) for n in (unit.padded, 8 * 17, 8 * 9)]
+    weights, inputs, gradient = half[0], np.tanh(half[1]).reshape(8, 17), half[2].reshape(8, 9)
+    ours = network.backward(1, unit, weights, inputs, gradient)
+    wide = network.backward(1, unit, *(a.astype(np.float32) for a in (weights, inputs, gradient)))
+    for rounded, exact in zip(ours, wide, strict=True):
+        assert rounded.dtype == np.float16
+        assert np.array_equal(rounded, exact.astype(np.float16))
+
+
 def test_weight_and_bias_are_views_of_the_flat_vector():
     """(S36)"""
     unit = flat_units((4, 3), 16)[0]

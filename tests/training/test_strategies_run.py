@@ -357,6 +357,14 @@ def test_a_static_scale_that_fits_changes_little_and_costs_one_small_message():
     assert with_check.ranks[0].rounds == report.ranks[0].rounds + 6
 
 
+def test_the_update_divides_by_the_scale():
+    """With SGD a gradient that is still scaled would show; powers of two change no mantissa."""
+    plain, _ = run("zero2", 2, steps=3, optimizer=SGD(0.1))
+    scaled, _ = run("zero2", 2, steps=3, optimizer=SGD(0.1), loss_scale=static(64.0))
+    gap = np.abs(plain.weights().astype(float) - scaled.weights().astype(float)).max()
+    assert gap < 1e-3
+
+
 def test_all_ranks_skip_when_one_overflows():
     """Rank 0's shard may be finite: the ranks have to agree."""
     trainer = Trainer(Settings("zero3", 4, loss_scale=static(2.0**24)))
