@@ -256,7 +256,7 @@ def _table(own: Format, weight: float, update: float, count: int) -> Table:
             (
                 _named(fmt),
                 _say(case.start, case.fmt),
-                _say(case.threshold, case.fmt),
+                _short(case.threshold),
                 fate if math.isfinite(case.landed) else "overflows",
                 _say(case.alone[-1], case.fmt),
                 _say(case.kept[-1], case.fmt),
@@ -268,7 +268,7 @@ def _table(own: Format, weight: float, update: float, count: int) -> Table:
         (
             "format: sign + exponent + mantissa bits",
             "the weight in it",
-            "lost below",
+            "survives above",
             "this update",
             f"after {times}, alone",
             f"after {times}, with an FP32 master",
@@ -288,7 +288,7 @@ def _sentence(case: _Case, master: bool, count: int) -> str:
     with_ = "with an FP32 master weight" if master else "without a master weight"
     return (
         f"In {case.fmt}, {what} is {_say(case.landed, case.fmt)}: {verb}, since the next number is "
-        f"{_say(2 * case.threshold, case.fmt)} away; {after}, {with_}, the weight is {_say(end, case.fmt)} "
+        f"{_short(2 * case.threshold)} away; {after}, {with_}, the weight is {_say(end, case.fmt)} "
         f"(exactly {_say(case.start + case.update * count)})."
     )
 
@@ -303,6 +303,10 @@ def _say(value: float, fmt: Format = FP32) -> str:
         return "overflow"
     digits = 2 + math.ceil((fmt.mantissa_bits + 1) * math.log10(2)) if fmt.mantissa_bits < 23 else 9
     return f"{value:.{digits}g}".replace("-", "−")
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")
 
 
 EXPLORER = Explorer(
