@@ -36,9 +36,8 @@ class Finding:
     hint: str
 
     def __str__(self) -> str:
-        return (
-            f"broken: {self.rule}\ncall:   {self.call}\nfound:  {self.fault}\nhint:   {self.hint}"
-        )
+        lines = f"broken: {self.rule}\ncall:   {self.call}\nfound:  {self.fault}"
+        return f"{lines}\nhint:   {self.hint}" if self.hint else lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,11 @@ def test_what_the_answer_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) 
     assert "out" not in out.split() and err == ""
 
 
+def test_only_a_wrong_value_gets_a_hint_about_values() -> None:
+    assert "hint" not in str(examine("n45.1", lambda kept: 1 / 0))
+    assert "hint" in str(examine("n45.1", lambda kept: {}))
+
+
 def test_a_changed_argument_is_told() -> None:
     def empties(kept: list[Any]) -> dict[str, int]:
         kept.clear()
