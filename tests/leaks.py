@@ -1,11 +1,10 @@
 """Find solution lines and hidden checks in what readers and students get.
 
 A leaked line is a line of a reference solution's body or of a hidden check with at least 20
-characters that are not white space, and that stands neither in the engine nor in a stub (an import
-tells nothing and does not count). Every
-byte of a folder is searched: inside zips, wheels, tars and gzips, behind HTML tags and entities,
-JSON and percent escapes, base64 and UTF-16. Not found: a line that was reworded or encrypted, and
-text inside compressed PDF streams.
+characters that are not white space, and that stands neither in the engine nor in a stub; an import
+of the standard library tells nothing and does not count. Every byte of a folder is searched: inside
+zips, wheels, tars and gzips, behind HTML tags and entities, JSON and percent escapes, base64 and
+UTF-16. Not found: a line that was reworded or encrypted, and text inside compressed PDF streams.
 """
 
 import ast
