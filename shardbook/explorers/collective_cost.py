@@ -1,6 +1,7 @@
 """What an all-reduce costs: time against size, or against ranks, for five algorithms."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import floor, log10
 from typing import Final
 from xml.etree.ElementTree import Element
@@ -25,14 +26,36 @@ _DASHES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One all-reduce of ``size`` B on links of ``latency`` s and ``bandwidth`` B/s."""
+
+    ranks: int
+    size: int
+    latency: float
+    bandwidth: float
+
+    @property
+    def costs(self) -> dict[str, Cost]:
+        """Algorithm → rounds and bytes."""
+        return {name: all_reduce_cost(name, self.ranks) for name in ALL_REDUCE}
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Algorithm → time in s."""
+        return {
+            name: cost.seconds(self.size, self.latency, self.bandwidth)
+            for name, cost in self.costs.items()
+        }
+
+
 def _draw(across: str, ranks: int, size: int, latency: float, bandwidth: float) -> View:
-    costs = {name: all_reduce_cost(name, ranks) for name in ALL_REDUCE}
-    times = {name: cost.seconds(size, latency, bandwidth) for name, cost in costs.items()}
+    case = _Case(ranks, size, latency, bandwidth)
     if across == "size":
         places, here = _SIZES, float(size)
         curves = {
             name: [cost.seconds(place, latency, bandwidth) for place in places]
-            for name, cost in costs.items()
+            for name, cost in case.costs.items()
         }
     else:
         places, here = [float(count) for count in _RANKS], float(ranks)
@@ -40,12 +63,8 @@ def _draw(across: str, ranks: int, size: int, latency: float, bandwidth: float) 
             name: [all_reduce_cost(name, n).seconds(size, latency, bandwidth) for n in _RANKS]
             for name in ALL_REDUCE
         }
-    figure = _figure(across, places, curves, here, times)
-    return View(
-        figure,
-        _table(costs, times, ranks, size, latency, bandwidth),
-        _sentence(costs, times, ranks, size, latency, bandwidth),
-    )
+    figure = _figure(across, places, curves, here, case.times)
+    return View(figure, _table(case), _sentence(case))
 
 
 def _figure(
@@ -130,30 +149,26 @@ def _power(time: float) -> int:
     return floor(log10(time) + 1e-9)
 
 
-def _table(
-    costs: dict[str, Cost],
-    times: dict[str, float],
-    ranks: int,
-    size: int,
-    latency: float,
-    bandwidth: float,
-) -> Table:
+def _table(case: _Case) -> Table:
     rows = []
-    for name, cost in costs.items():
-        rates = algbw(size, times[name]), busbw("all-reduce", ranks, size, times[name])
-        beaten = equal_size(costs["ring"], cost, latency, bandwidth)
+    times = case.times
+    ring = case.costs["ring"]
+    for name, cost in case.costs.items():
+        time = times[name]
+        rates = algbw(case.size, time), busbw("all-reduce", case.ranks, case.size, time)
+        beaten = equal_size(ring, cost, case.latency, case.bandwidth)
         rows.append(
             (
                 name,
                 f"{cost.rounds:,}",
                 f"{float(cost.volume):.4g}",
-                format_seconds(times[name]),
+                format_seconds(time),
                 *(f"{format_bytes(rate or 0, 3)}/s" for rate in rates),
                 "–" if beaten is None else format_bytes(beaten, 3),
             )
         )
     return Table(
-        f"All-reduce of {format_bytes(size)} among {ranks:,} ranks",
+        f"All-reduce of {format_bytes(case.size)} among {case.ranks:,} ranks",
         (
             "algorithm",
             "rounds",
@@ -167,25 +182,19 @@ def _table(
     )
 
 
-def _sentence(
-    costs: dict[str, Cost],
-    times: dict[str, float],
-    ranks: int,
-    size: int,
-    latency: float,
-    bandwidth: float,
-) -> str:
+def _sentence(case: _Case) -> str:
+    times = case.times
     ring = times["ring"]
-    waiting = costs["ring"].rounds * latency / ring
-    rate = busbw("all-reduce", ranks, size, ring) or 0.0
+    waiting = case.costs["ring"].rounds * case.latency / ring
+    rate = busbw("all-reduce", case.ranks, case.size, ring) or 0.0
     fastest = min(times.values())
     winners = [name for name, time in times.items() if time <= fastest * (1 + 1e-9)]
     names = " and ".join(winners)
     verb = "is" if len(winners) == 1 else "are"
     return (
-        f"{format_bytes(size)} among {ranks:,} ranks: the ring needs {format_seconds(ring)}, "
+        f"{format_bytes(case.size)} among {case.ranks:,} ranks: the ring needs {format_seconds(ring)}, "
         f"{waiting:.0%} of it latency, and reaches {format_bytes(rate, 3)}/s of busbw of "
-        f"{format_bytes(bandwidth, 3)}/s; fastest {verb} {names} with {format_seconds(fastest)}."
+        f"{format_bytes(case.bandwidth, 3)}/s; fastest {verb} {names} with {format_seconds(fastest)}."
     )
 
 
