@@ -60,7 +60,7 @@ class RankTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """A step of all ranks: what each called and sent, and all transfers in order."""
+    """A step of all ranks: what each called and sent, and all transfers in order (S20)."""
 
     ranks: Mapping[int, RankTraffic]
     sent: list[Sent] = field(default_factory=list)

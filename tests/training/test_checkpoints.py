@@ -49,6 +49,7 @@ def two(tmp_path):
 @pytest.mark.parametrize("strategy", FIVE)
 @pytest.mark.parametrize("ranks", [1, 3, 4])
 def test_resumed_is_bitwise_never_stopped(tmp_path, strategy, ranks):
+    """(S69)"""
     settings = small(strategy, ranks, loss_scale=LossScale(2.0**20, growth_interval=3))
     trainer = trained(settings, 5)
     save(snapshot(trainer), tmp_path)
@@ -87,6 +88,7 @@ def test_a_checkpoint_without_any_one_part_would_not_be_enough(tmp_path, missing
 def test_at_another_world_size_the_state_is_the_saved_one_and_goes_on_as_if_started_there(
     tmp_path, before, after
 ):
+    """(S69)"""
     trainer = trained(small(*before), 4)
     save(snapshot(trainer), tmp_path)
     loaded = load(tmp_path)
@@ -111,6 +113,7 @@ def test_hybrid_shards_are_saved_once_and_come_back(tmp_path, shard):
 
 
 def test_a_rank_whose_write_fails_leaves_the_previous_checkpoint(two):
+    """(S69)"""
     folder, trainer = two
     trainer.run(1)
 
@@ -272,6 +275,7 @@ def test_a_state_of_another_training_is_refused(two, settings, message):
 
 
 def test_an_asynchronous_save_says_what_is_durable_and_saves_the_moment_it_was_begun(tmp_path):
+    """(S69)"""
     may_write = {"2": threading.Event(), "4": threading.Event()}
 
     def slow(path, content):
@@ -319,7 +323,7 @@ def test_a_failed_asynchronous_save_is_reported_and_not_durable(tmp_path):
 
 
 def test_gathering_the_state_on_one_rank_peaks_there():
-    """12 bytes a parameter, undivided, on top of what the rank holds between the steps."""
+    """12 bytes a parameter, undivided, on top of what the rank holds between the steps (S70)."""
     trainer = trained(Settings("zero3", 4), 1)
     state, peak = saving.gather_on_one_rank(trainer)
     assert peak == 14 * 32_656 // 4 + 12 * 32_656

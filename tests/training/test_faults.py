@@ -64,7 +64,10 @@ def test_one_wrong_gathered_copy_is_found_where_it_is_used():
 
 @pytest.mark.parametrize("strategy", GATHERING)
 def test_missing_all_gather_is_caught_by_the_replicas_weights(strategy):
-    """Silent: every rank trains on, with mostly stale weights; the loss falls, more slowly."""
+    """Silent: every rank trains on, with mostly stale weights; the loss falls, more slowly.
+
+    (S23)
+    """
     incident = investigate(Fault("missing-parameter-all-gather"), Settings(strategy), 50)
     assert incident.stopped is None
     assert incident.found[0].check == "same-weights"
@@ -133,6 +136,7 @@ def test_any_flipped_bit_of_any_element_is_caught(bit, element, strategy, rank):
 @pytest.mark.parametrize("name", sorted(HANGS))
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_a_hang_says_who_waits_for_whom_in_which_call(strategy, name, rank):
+    """(S70)"""
     settings = small(strategy)
     trainer = Trainer(settings, hooks=hooks(Fault(name, rank=rank, step=1), settings))
     trainer.step()
@@ -170,6 +174,7 @@ def test_a_fault_starts_in_its_step():
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("strategy", FIVE)
 def test_every_fault_is_found_or_refused(name, strategy):
+    """(S70)"""
     if name == "missing-parameter-all-gather" and strategy == "dp":
         with pytest.raises(InputError, match="gathers no weights"):
             investigate(Fault(name), small(strategy), 2)

@@ -34,7 +34,10 @@ def test_communication_is_latency_times_rounds_plus_bytes_over_bandwidth(strateg
 
 
 def test_a_slow_data_rank_makes_all_others_wait_and_only_them():
-    """The experiment that would refute it: let another rank be slow, and it must move along."""
+    """The experiment that would refute it: let another rank be slow, and it must move along.
+
+    (S70)
+    """
     for slow in (0, 2):
         times = step("zero3", 4, slow_load=slow)
         waits = [seconds.waiting for seconds in times]
@@ -44,7 +47,7 @@ def test_a_slow_data_rank_makes_all_others_wait_and_only_them():
 
 
 def test_a_slow_network_makes_communication_longer_and_nobody_wait():
-    """The experiment that would refute it: with one rank there is no difference."""
+    """The experiment that would refute it: with one rank there is no difference (S70)."""
     quick, slow = step("zero3", 4), step("zero3", 4, bandwidth=BANDWIDTH / 10)
     sent_seconds = 146_952 / BANDWIDTH
     for before, after in zip(quick, slow, strict=True):
