@@ -66,6 +66,12 @@ def test_prefetch_issues_the_next_gather_before_the_backward():
     assert names(FOUR, Policy()).endswith("F3 B3 RS3 AG2 B2 RS2 AG1 B1 RS1 AG0 B0 RS0")
 
 
+def test_forward_prefetch_gathers_so_many_units_ahead():
+    assert names(FOUR, Policy(forward_prefetch=1)).startswith("AG0 AG1 F0 AG2 F1 AG3 F2 F3 B3")
+    assert names(FOUR, Policy(forward_prefetch=2)).startswith("AG0 AG1 AG2 F0 AG3 F1 F2 F3 B3")
+    assert "AG2 AG1 B3 RS3 AG0 B2" in names(FOUR, Policy(backward_prefetch=2))
+
+
 @pytest.mark.parametrize(
     ("policy", "seconds", "buffers"),
     [

@@ -59,7 +59,8 @@ def test_13b_by_blocks_peaks_at_a_block_and_whole_at_everything():
 def test_smaller_units_trade_peak_for_collectives():
     costs = [granularity(units, 64) for units in UNITS_13B.values()]
     assert [c.peak_bytes for c in costs] == sorted((c.peak_bytes for c in costs), reverse=True)
-    assert [c.collectives for c in costs] == sorted(c.collectives for c in costs)
+    assert [c.collectives for c in costs] == [2, 3 * 41 - 1, 3 * 81 - 1, 3 * 241 - 1]
+    assert granularity(UNITS_13B["blocks"], 64, keep_last=False).collectives == 3 * 41
     assert len({sum(units) for units in UNITS_13B.values()}) == 1
 
 

@@ -179,6 +179,9 @@ def test_a_memory_limit_marks_the_forward_that_exceeds_it():
         run_order(order, limit=5)
     assert (caught.value.rank, caught.value.step, caught.value.action) == ("rank 0", 5, "0F5")
     assert run_order(order, limit=8).makespan == 33
+    with pytest.raises(ScheduleError) as caught:
+        run_order(make_order("gpipe", 2, 20), live=[1, 10], limit=11)
+    assert caught.value.action == "1F1"
 
 
 def test_a_schedule_written_by_hand_runs():

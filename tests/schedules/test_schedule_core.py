@@ -233,6 +233,13 @@ def test_a_missing_producer_is_refused():
         run(Action("A", "x", 1.0, waits=(4,)))
 
 
+def test_a_need_that_is_queued_behind_is_a_deadlock():
+    with pytest.raises(ScheduleError, match="A ← B ← A"):
+        run(Action("A", "x", 1.0, needs=(1,)), Action("B", "x", 1.0))
+    with pytest.raises(ScheduleError, match="A ← A"):
+        run(Action("A", "x", 1.0, needs=(0,)))
+
+
 def test_a_host_that_waits_for_what_it_has_not_issued_is_a_deadlock():
     with pytest.raises(ScheduleError, match="deadlock"):
         run(Action("A", "x", 1.0, waits=(1,)), Action("B", "y", 1.0))
