@@ -1,5 +1,8 @@
 """Gradient buckets: closed forms, and what size, a slow rank and contention do."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +22,14 @@ def test_buckets_fill_from_the_last_layer_and_close_when_full():
     sizes = [10 * MIB, 3 * MIB, 12 * MIB, 20 * MIB, 2 * MIB]
     assert fill_buckets(sizes) == ((4,), (3, 2), (1, 0))
     assert fill_buckets(sizes, first=None) == ((4, 3, 2), (1, 0))
+
+
+def test_buckets_are_pytorchs():
+    cases = json.loads((Path(__file__).parent / "data" / "ddp_buckets.json").read_text())
+    for case in cases:
+        buckets = fill_buckets(case["sizes"], case["capacity"], case["first"])
+        assert [list(bucket) for bucket in buckets] == case["buckets"]
+    assert len(cases) == 6
 
 
 @given(st.lists(st.integers(0, 50), max_size=30), st.integers(1, 60))
