@@ -45,7 +45,7 @@ def table_html(table: Table) -> str:
 
 
 def _cell(text: str) -> str:
-    number = ' class="sb-number"' if text[:1].isdigit() else ""
+    number = ' class="sb-number"' if text.lstrip("−–-+")[:1].isdigit() else ""
     return f"<td{number}>{escape(text)}</td>"
 
 

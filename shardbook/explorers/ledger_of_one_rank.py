@@ -3,10 +3,11 @@
 from xml.etree.ElementTree import Element
 
 from shardbook.explorers import draw
-from shardbook.explorers.controls import Choice, Number, decades, doublings
+from shardbook.explorers.controls import Number, decades, doublings
 from shardbook.explorers.explorer import Explorer
+from shardbook.explorers.ledger_controls import card_memory, recipe_choice, stage_choice
 from shardbook.explorers.view import Table, View
-from shardbook.ledger.recipes import CATEGORIES, RECIPES
+from shardbook.ledger.recipes import CATEGORIES
 from shardbook.ledger.stages import Ledger, bytes_per_rank
 from shardbook.numbers.units import format_bytes, format_count
 
@@ -70,10 +71,10 @@ def _sentence(ledger: Ledger, card: int) -> str:
     total = ledger.fullest_rank_bytes
     if total <= card:
         end = (
-            f"which leaves {format_bytes(card - total)} of a {format_bytes(card)} card for the rest"
+            f"which leaves {format_bytes(card - total)} of {format_bytes(card)} of card memory for the rest"
         )
     else:
-        end = f"{format_bytes(total - card)} more than a {format_bytes(card)} card has"
+        end = f"{format_bytes(total - card)} more than the {format_bytes(card)} of the card"
     return (
         f"At stage {ledger.stage} with {format_count(ledger.parameters)} parameters on "
         f"{ledger.ranks:,} {'rank' if ledger.ranks == 1 else 'ranks'}, the states fill "
@@ -86,48 +87,10 @@ EXPLORER = Explorer(
     "The ledger of one rank",
     (
         Number("parameters", "Parameters", "8e9", decades(6, 13, ("1", "2", "4", "8")), 1e6, 1e13),
-        Choice(
-            "recipe",
-            "Recipe",
-            "mixed-adam",
-            tuple(
-                (name, f"{recipe.title}: {float(recipe.bytes_per_parameter):.4g} B")
-                for name, recipe in RECIPES.items()
-            ),
-        ),
-        Choice(
-            "stage",
-            "Stage",
-            "0",
-            (
-                ("0", "0: everything on every rank"),
-                ("1", "1: optimizer states sharded"),
-                ("2", "2: and gradients"),
-                ("3", "3: and weights"),
-            ),
-        ),
+        recipe_choice(),
+        stage_choice("0"),
         Number("ranks", "Ranks", "4", doublings(12), 1, 4096),
-        Number(
-            "card",
-            "Card memory",
-            "80GB",
-            (
-                "8GB",
-                "16GB",
-                "24GB",
-                "32GB",
-                "40GB",
-                "48GB",
-                "64GB",
-                "80GB",
-                "96GB",
-                "141GB",
-                "192GB",
-            ),
-            1e9,
-            1e12,
-            kind="bytes",
-        ),
+        card_memory("80GB"),
     ),
     _draw,
 )
