@@ -101,7 +101,8 @@ def encode(fmt: Format, value: Number) -> int:
         return _nan_code(fmt)
     if isinstance(value, float) and math.isinf(value):
         return sign | _overflow_code(fmt)
-    magnitude = _nearest_code(fmt, abs(Fraction(value)))
+    top, bottom = value.as_integer_ratio()
+    magnitude = _nearest_code(fmt, abs(top), bottom)
     return sign | (magnitude if magnitude <= fmt._top_code else _overflow_code(fmt))
 
 
@@ -171,19 +172,26 @@ def _overflow_code(fmt: Format) -> int:
     return ((1 << fmt.exponent_bits) - 1) << fmt.mantissa_bits
 
 
-def _nearest_code(fmt: Format, magnitude: Fraction) -> int:
-    """Round a rational ≥ 0 to a code; it may lie beyond the largest finite one.
+def _nearest_code(fmt: Format, top: int, bottom: int) -> int:
+    """Round a rational ≥ 0, ``top`` over ``bottom``, to a code; it may lie beyond the largest one.
 
     Codes of positive numbers are consecutive integers in the order of the numbers, so a
     mantissa that rounds up to the next power of two carries into the exponent by itself.
     """
-    if magnitude == 0:
+    if top == 0:
         return 0
-    top, bottom = magnitude.numerator, magnitude.denominator
     exponent = top.bit_length() - bottom.bit_length()
-    if Fraction(2) ** exponent > magnitude:
+    if _shifted(bottom, exponent) > _shifted(top, -exponent):
         exponent -= 1
     exponent = max(exponent, fmt.lowest_exponent)
-    # A Fraction's round() is to even, exactly.
-    steps = round(magnitude / Fraction(2) ** (exponent - fmt.mantissa_bits))
+    shift = fmt.mantissa_bits - exponent
+    bottom = _shifted(bottom, -shift)
+    steps, rest = divmod(_shifted(top, shift), bottom)
+    if 2 * rest > bottom or (2 * rest == bottom and steps % 2 == 1):
+        steps += 1
     return steps + ((exponent - fmt.lowest_exponent) << fmt.mantissa_bits)
+
+
+def _shifted(number: int, bits: int) -> int:
+    """Multiply by 2^bits, if there are any: a quotient is scaled from either end, without loss."""
+    return number << bits if bits > 0 else number
