@@ -62,7 +62,7 @@ def _draw(
     weight: float, update: float, direction: str, format: str, master: bool, count: int,
     exponent_bits: int, mantissa_bits: int,
 ) -> View:  # fmt: skip
-    own = Format("your own", exponent_bits, mantissa_bits)
+    own = Format("your format", exponent_bits, mantissa_bits)
     signed = update if direction == "plus" else -update
     chosen = _case({**FORMATS, "own": own}[format], weight, signed, count)
     figure = _figure(chosen, master, count)
@@ -327,12 +327,12 @@ EXPLORER = Explorer(
         Choice("direction", "Direction", "plus", (("plus", "added"), ("minus", "subtracted"))),
         Choice(
             "format", "Format", "FP16",
-            (*((name, name) for name in FORMATS), ("own", "your own, of the bits below")),
+            (*((name, name) for name in FORMATS), ("own", "your format, of the bits below")),
         ),
         Switch("master", "FP32 master weight", "off"),
         Number("count", "How often", "10", ("1", "2", "3", "5", "10", "20", "50"), 1, 50, unit="updates"),
-        Number("exponent_bits", "Your own: exponent", "4", tuple(map(str, range(2, 9))), 2, 8, unit="bits"),
-        Number("mantissa_bits", "Your own: mantissa", "6", tuple(map(str, range(1, 24))), 1, 23, unit="bits"),
+        Number("exponent_bits", "Your format: exponent", "4", tuple(map(str, range(2, 9))), 2, 8, unit="bits"),
+        Number("mantissa_bits", "Your format: mantissa", "6", tuple(map(str, range(1, 24))), 1, 23, unit="bits"),
     ),
     _draw,
 )  # fmt: skip

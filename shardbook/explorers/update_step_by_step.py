@@ -1,6 +1,7 @@
 """The update, object by object: what is there in each moment of one step, and until when."""
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -185,16 +186,17 @@ def _life(root: Element, line: _Row, y: float, moment: int, column: float) -> No
     """A thick piece where the object is used, a thin one where it is only stored."""
     colour = _KINDS[line.category][1]
     texture = "temporary" if line.scope == IN_AN_OPERATOR else "owned"
-    for number in range(min(t.first for t in line.things), max(t.last for t in line.things) + 1):
-        state = line.now(number)
+    first, last = min(t.first for t in line.things), max(t.last for t in line.things)
+    pieces = groupby(range(first, last + 1), key=lambda n: (line.now(n), n > moment))
+    for (state, later), numbers in pieces:
         if state == "not there":
             continue
+        columns = list(numbers)
         high = 13 if state == "used" else 4
-        x = _LEFT + number * column
-        box = draw.block(
-            root, EXPLORER.id, colour, x, y + (_ROW - high) / 2, column, high, texture=texture
-        )
-        _dim(box, later=number > moment)
+        x, wide = _LEFT + columns[0] * column, len(columns) * column
+        top = y + (_ROW - high) / 2
+        box = draw.block(root, EXPLORER.id, colour, x, top, wide, high, texture=texture)
+        _dim(box, later=later)
 
 
 def _dim(box: Element, *, later: bool) -> None:

@@ -116,3 +116,9 @@ def test_the_exercises(page: Executed) -> None:
     assert (said["stuck"], said["stuck_b"]) == ("2,048", "256")
     # 2^(−m−1) < 0.0003
     assert int(said["enough"]) == int(np.ceil(-np.log2(0.0003) - 1)) == 11
+
+
+def test_what_barely_survives_overshoots(page: Executed) -> None:
+    # each update moves by a whole step of 2^−11
+    assert page.said["own_ten"] == g(1 + 10 * 2**-11)
+    assert page.said["exact_ten"] == g(1.003)

@@ -110,7 +110,7 @@ def test_eleven_bits_of_mantissa_keep_the_update() -> None:
             f"the update {'is lost' if fate == 'lost' else fate}"
             in get("number-format").view(own).sentence
         )
-        assert cells("number-format", **own)[f"your own: 1 + 5 + {bits}"][2] == fate
+        assert cells("number-format", **own)[f"your format: 1 + 5 + {bits}"][2] == fate
 
 
 def test_the_ring_stands_on_a_number_of_the_format() -> None:
