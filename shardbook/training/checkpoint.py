@@ -41,7 +41,7 @@ _STEP_FOLDER: Final = re.compile(r"step-(\d{8})")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of every rank's part of the state, as it was after ``step`` updates."""
+    """A copy of every rank's part of the state, as it was after ``step`` steps."""
 
     step: int
     manifest: Mapping[str, Any]  #: without the files' checksums
@@ -74,6 +74,7 @@ def snapshot(trainer: Trainer) -> Snapshot:
         "format": FORMAT,
         "save": uuid.uuid4().hex,
         "step": trainer.steps_done,
+        "updates": trainer.updates_done,
         "layers": list(settings.layers),
         "ranks": settings.ranks,
         "categories": list(wanted),
@@ -169,6 +170,7 @@ def _read(path: Path, step: int) -> State:
     scale = manifest["loss_scale"]
     return State(
         step,
+        manifest["updates"],
         tuple(manifest["layers"]),
         {
             category: np.concatenate([v[: u.elements] for v, u in zip(vs, units, strict=True)])

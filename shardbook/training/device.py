@@ -57,6 +57,7 @@ class Device:
     def begin(self) -> None:
         """Start a new log and a new peak, at what is stored now."""
         self.log: list[Entry] = []
+        self.held_at_start = {name: array.nbytes for name, array in self._arrays.items()}
         self.peak = self.total
         self.peak_at = self.moment
         self.alive_at_peak = self.alive()
@@ -64,10 +65,6 @@ class Device:
     def alive(self) -> dict[Name, int]:
         """Return the bytes of every array that the total counts."""
         return {n: a.nbytes for n, a in self._arrays.items() if n.category not in OUTSIDE}
-
-    def bytes_of(self, category: str) -> int:
-        """Return the bytes that a category takes now."""
-        return sum(a.nbytes for n, a in self._arrays.items() if n.category == category)
 
     def checksum(self, categories: Iterable[str]) -> int:
         """Return one fingerprint of all arrays of ``categories``."""

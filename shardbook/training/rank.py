@@ -37,9 +37,9 @@ class Rank:
         self.watched = False
         self.begin(0, 1.0, None)
 
-    def begin(self, step: int, scale: float, next_batch: NextBatch | None) -> None:
-        """Start step number ``step`` (from 0) with the loss scale and the source of batches."""
-        self.step, self.scale = step, scale
+    def begin(self, updates: int, scale: float, next_batch: NextBatch | None) -> None:
+        """Start a step after ``updates`` updates, with the loss scale and a source of batches."""
+        self.updates, self.scale = updates, scale
         self._next_batch = next_batch
         self.loss_sum = 0.0
         self.skip = False
@@ -59,7 +59,8 @@ class Rank:
             case "loss", None:
                 self._loss()
             case "clear", None:
-                self._clear()
+                for unit in range(len(self.units)):
+                    self.device.free(Name("gradients", unit))
             case "forward", int(unit):
                 self._forward(unit)
             case "backward", int(unit):
@@ -184,13 +185,6 @@ class Rank:
             return gradient[self.layout.part(self.rank, self.units[unit])]
         return gradient
 
-    def _clear(self) -> None:
-        for unit in range(len(self.units)):
-            if self.watched:
-                used = self._own_gradient(unit).astype(np.float32) / np.float32(self.scale)
-                self.gradients_used[unit] = used
-            self.device.free(Name("gradients", unit))
-
     def _load(self) -> None:
         if self._next_batch is None:
             raise InputError("action", "load", "the step has not begun")
@@ -250,10 +244,12 @@ class Rank:
             self.bytes_after_backward = self.device.total
         wide = self._own_gradient(unit).astype(np.float32) / np.float32(self.scale)
         self.device.allocate(Name("update_gradient", unit), wide)
+        if self.watched:
+            self.gradients_used[unit] = wide
         master = self.device.get(Name("master_weights", unit))
         states = [self.device.get(Name(s, unit)) for s in self.settings.optimizer.states]
         if not self.skip:
-            self.settings.optimizer.update(self.step + 1, master, wide, states)
+            self.settings.optimizer.update(self.updates + 1, master, wide, states)
         self.device.free(Name("update_gradient", unit))
         weights = self.device.get(Name("weights", unit))
         part = self.layout.part(self.rank, self.units[unit])

@@ -29,7 +29,8 @@ class State:
     weights rounded. ``data`` is the data source's position and random state.
     """
 
-    step: int  #: updates done
+    step: int  #: steps done
+    updates: int  #: those of them that loss scaling did not skip: Adam counts these
     layers: tuple[int, ...]
     vectors: Mapping[str, Array]
     data: Mapping[str, Any]

@@ -1,7 +1,7 @@
 """The training loop: steps of all ranks, reports of each step, and the state between steps."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -37,7 +37,17 @@ class RankReport:
     sent_bytes: int
     rounds: int
     seconds: Seconds  #: all 0 unless the trainer has a pace
+    held_at_start: Mapping[Name, int] = field(repr=False)  #: with what the total leaves out
     log: Sequence[Entry] = field(repr=False)
+
+    def history(self) -> Iterator[tuple[Entry, dict[str, int]]]:
+        """Give each line of the log with the bytes (B) of every category after it."""
+        now: dict[str, int] = {}
+        for name, size in self.held_at_start.items():
+            now[name.category] = now.get(name.category, 0) + size
+        for entry in self.log:
+            now[entry.name.category] = now.get(entry.name.category, 0) + entry.change
+            yield entry, {category: size for category, size in now.items() if size}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +116,7 @@ class Trainer:
         self.hooks = hooks or Hooks()
         self.data = data or SeededData(settings.seed, settings.layers[0], settings.layers[-1])
         self.ranks = [Rank(rank, settings) for rank in range(settings.ranks)]
-        self.steps_done = 0
+        self.steps_done = self.updates_done = 0
         self.loss_scale = settings.loss_scale
         self._program = settings.program
         self._pace = pace
@@ -118,7 +128,8 @@ class Trainer:
         else:
             install(self.ranks, start)
             self.data.restore(dict(start.data))
-            self.steps_done, self.loss_scale = start.step, start.loss_scale
+            self.steps_done, self.updates_done = start.step, start.updates
+            self.loss_scale = start.loss_scale
 
     def step(self) -> StepReport:
         """Run one step.
@@ -136,7 +147,7 @@ class Trainer:
             rank.device.begin()
             source = self._source(batches, self.hooks.reads(step, rank.rank))
             scale = self.loss_scale.scale if self.loss_scale else 1.0
-            rank.begin(step, scale, source)
+            rank.begin(self.updates_done, scale, source)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is a result here
             alter = partial(self.hooks.call, step)
             traffic = run_programs(self.ranks, programs, alter, self._pace)
@@ -144,6 +155,7 @@ class Trainer:
         if self.loss_scale:
             self.loss_scale = self.loss_scale.after(skipped)
         self.steps_done += 1
+        self.updates_done += not skipped
         loss = token_mean([r.loss_sum for r in self.ranks], [r.tokens for r in self.ranks])
         observed = watch.after(self.ranks, before, step, loss) if before else None
         self.hooks.after(step, self.ranks)
@@ -161,6 +173,7 @@ class Trainer:
                     traffic.ranks[r.rank].sent_bytes,
                     traffic.ranks[r.rank].rounds,
                     traffic.ranks[r.rank].seconds,
+                    r.device.held_at_start,
                     r.device.log,
                 )
                 for r in self.ranks
@@ -178,6 +191,7 @@ class Trainer:
         """Return the whole state after the last step."""
         return State(
             self.steps_done,
+            self.updates_done,
             self.settings.layers,
             {category: gather(self.ranks, category) for category in categories(self.settings)},
             self.data.state(),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shardbook.errors import InputError
 from shardbook.training import network
 from shardbook.training.device import checksum
 from shardbook.training.loss import squared_error
@@ -83,6 +84,11 @@ def stored(ranks: Sequence[Rank]) -> tuple[int, ...]:
 
 def _gradients(ranks: Sequence[Rank]) -> list[Array]:
     """Put each rank's view of the gradient together: its own, or its shard group's parts."""
+    for rank in ranks:
+        missing = [n for n in range(len(rank.units)) if n not in rank.gradients_used]
+        if missing:
+            allowed = f"rank {rank.rank} has no update {missing[0]}, and every unit needs one"
+            raise InputError("program", "a watched one", allowed)
     views = []
     for rank in ranks:
         parts = []

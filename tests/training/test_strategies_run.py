@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shardbook.errors import InputError
 from shardbook.numbers.loss_scaling import LossScale, static
+from shardbook.training.device import OUTSIDE
 from shardbook.training.flat import flat_units
 from shardbook.training.optimizers import SGD, Adam, NormalisedSGD
 from shardbook.training.programs import Options
@@ -61,6 +62,22 @@ def test_zero3s_peak_has_the_inhabitants_that_the_lecture_lists():
         "gathered_weights": 18_624,
         "local_gradients": 18_624,
     }
+
+
+@pytest.mark.parametrize("strategy", FIVE)
+def test_the_history_by_category_adds_up_to_the_total_and_ends_as_it_began(strategy):
+    trainer = Trainer(Settings(strategy, 3))
+    for report in trainer.run(2):
+        for rank in report.ranks:
+            history = list(rank.history())
+            for entry, categories in history:
+                counted = [b for c, b in categories.items() if c not in OUTSIDE]
+                assert sum(counted) == entry.total
+                assert min(categories.values()) > 0
+            assert max(entry.total for entry, _ in history) == rank.peak_bytes
+            last = {name.category for name in rank.held_at_start}
+            assert set(history[-1][1]) == last
+            assert last == {"weights", "master_weights", "momentum", "variance"}
 
 
 def test_zero3s_backward_peaks_unit_by_unit():
@@ -347,6 +364,18 @@ def test_dynamic_loss_scaling_finds_its_level_and_skips_overflowing_steps(strate
             assert trainer.loss_scale.scale == scale / 2
     assert skipped[0]
     assert not all(skipped[-8:])
+    assert trainer.state().updates == 40 - sum(skipped)
+
+
+def test_a_skipped_step_does_not_count_for_adam():
+    """Its first update after 3 skipped steps is as long as any first one: ±rate everywhere."""
+    trainer = Trainer(Settings("zero2", 2, loss_scale=LossScale(2.0**40, backoff=2.0**-9)))
+    start = trainer.state().vectors["master_weights"]
+    while trainer.step().skipped:
+        pass
+    assert trainer.steps_done > 2
+    moved = np.abs(trainer.state().vectors["master_weights"] - start)
+    assert np.median(moved) == pytest.approx(1e-3, rel=0.01)
 
 
 def test_a_static_scale_that_fits_changes_little_and_costs_one_small_message():
@@ -410,6 +439,15 @@ def test_a_program_of_ones_own_is_run_and_measured():
     assert proper.weights_sha256() == hoarder.weights_sha256()
     with pytest.raises(InputError, match="already holds"):
         hoarder.step()
+
+
+def test_a_watched_program_must_update_every_unit():
+    def forgets(step, rank, program):
+        return tuple(a for a in program if (a.kind, a.unit) != ("update", 2))
+
+    trainer = Trainer(Settings("dp", 2), hooks=Hooks(program=forgets), watched=True)
+    with pytest.raises(InputError, match="no update 2"):
+        trainer.step()
 
 
 def test_freed_activations_stop_backward():
