@@ -23,7 +23,7 @@ CATEGORIES: Final = {
 
 
 #: width of a letter of small text, generous: fonts differ between readers
-_LETTER: Final = 6.9
+_LETTER: Final = 7.4
 
 
 def number(value: float) -> str:
