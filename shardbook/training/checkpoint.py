@@ -74,7 +74,7 @@ def snapshot(trainer: Trainer) -> Snapshot:
         "format": FORMAT,
         "save": uuid.uuid4().hex,
         "step": trainer.steps_done,
-        "updates": trainer.updates_done,
+        "skipped": trainer.steps_skipped,
         "layers": list(settings.layers),
         "ranks": settings.ranks,
         "categories": list(wanted),
@@ -170,7 +170,6 @@ def _read(path: Path, step: int) -> State:
     scale = manifest["loss_scale"]
     return State(
         step,
-        manifest["updates"],
         tuple(manifest["layers"]),
         {
             category: np.concatenate([v[: u.elements] for v, u in zip(vs, units, strict=True)])
@@ -178,6 +177,7 @@ def _read(path: Path, step: int) -> State:
         },
         manifest["data"],
         LossScale(**scale) if scale else None,
+        manifest["skipped"],
     )
 
 

@@ -30,11 +30,11 @@ class State:
     """
 
     step: int  #: steps done
-    updates: int  #: those of them that loss scaling did not skip: Adam counts these
     layers: tuple[int, ...]
     vectors: Mapping[str, Array]
     data: Mapping[str, Any]
     loss_scale: LossScale | None = None
+    skipped: int = 0  #: steps without an update, for loss scaling; Adam does not count them
 
 
 def categories(settings: Settings) -> tuple[str, ...]:

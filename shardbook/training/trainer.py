@@ -116,7 +116,7 @@ class Trainer:
         self.hooks = hooks or Hooks()
         self.data = data or SeededData(settings.seed, settings.layers[0], settings.layers[-1])
         self.ranks = [Rank(rank, settings) for rank in range(settings.ranks)]
-        self.steps_done = self.updates_done = 0
+        self.steps_done = self.steps_skipped = 0
         self.loss_scale = settings.loss_scale
         self._program = settings.program
         self._pace = pace
@@ -128,7 +128,7 @@ class Trainer:
         else:
             install(self.ranks, start)
             self.data.restore(dict(start.data))
-            self.steps_done, self.updates_done = start.step, start.updates
+            self.steps_done, self.steps_skipped = start.step, start.skipped
             self.loss_scale = start.loss_scale
 
     def step(self) -> StepReport:
@@ -147,7 +147,7 @@ class Trainer:
             rank.device.begin()
             source = self._source(batches, self.hooks.reads(step, rank.rank))
             scale = self.loss_scale.scale if self.loss_scale else 1.0
-            rank.begin(self.updates_done, scale, source)
+            rank.begin(step - self.steps_skipped, scale, source)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is a result here
             alter = partial(self.hooks.call, step)
             traffic = run_programs(self.ranks, programs, alter, self._pace)
@@ -155,7 +155,7 @@ class Trainer:
         if self.loss_scale:
             self.loss_scale = self.loss_scale.after(skipped)
         self.steps_done += 1
-        self.updates_done += not skipped
+        self.steps_skipped += skipped
         loss = token_mean([r.loss_sum for r in self.ranks], [r.tokens for r in self.ranks])
         observed = watch.after(self.ranks, before, step, loss) if before else None
         self.hooks.after(step, self.ranks)
@@ -191,11 +191,11 @@ class Trainer:
         """Return the whole state after the last step."""
         return State(
             self.steps_done,
-            self.updates_done,
             self.settings.layers,
             {category: gather(self.ranks, category) for category in categories(self.settings)},
             self.data.state(),
             self.loss_scale,
+            self.steps_skipped,
         )
 
     def weights(self, rank: int = 0) -> Array:

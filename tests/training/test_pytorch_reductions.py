@@ -71,7 +71,7 @@ def test_an_unknown_division_is_refused():
 def recorded_start(truth):
     zeros = np.zeros_like(truth["init"])
     vectors = {"master_weights": truth["init"], "momentum": zeros, "variance": zeros}
-    return State(0, 0, LAYERS, vectors, {"position": 0})
+    return State(0, LAYERS, vectors, {"position": 0})
 
 
 def test_the_local_gradients_are_ours_up_to_rounding(truth):
