@@ -331,8 +331,8 @@ EXPLORER = Explorer(
         ),
         Switch("master", "FP32 master weight", "off"),
         Number("count", "How often", "10", ("1", "2", "3", "5", "10", "20", "50"), 1, 50, unit="updates"),
-        Number("exponent_bits", "Your format: exponent", "4", tuple(map(str, range(2, 9))), 2, 8, unit="bits"),
-        Number("mantissa_bits", "Your format: mantissa", "6", tuple(map(str, range(1, 24))), 1, 23, unit="bits"),
+        Number("exponent_bits", "Your exponent", "4", tuple(map(str, range(2, 9))), 2, 8, unit="bits"),
+        Number("mantissa_bits", "Your mantissa", "6", tuple(map(str, range(1, 24))), 1, 23, unit="bits"),
     ),
     _draw,
 )  # fmt: skip
