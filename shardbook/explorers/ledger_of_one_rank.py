@@ -70,9 +70,7 @@ def _table(ledger: Ledger) -> Table:
 def _sentence(ledger: Ledger, card: int) -> str:
     total = ledger.fullest_rank_bytes
     if total <= card:
-        end = (
-            f"which leaves {format_bytes(card - total)} of {format_bytes(card)} of card memory for the rest"
-        )
+        end = f"which leaves {format_bytes(card - total)} of {format_bytes(card)} of card memory for the rest"
     else:
         end = f"{format_bytes(total - card)} more than the {format_bytes(card)} of the card"
     return (
