@@ -23,6 +23,8 @@ from sphinx.util import logging
 LOGGER = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = Path(__file__).parent / "static"
+#: the logs that explorers replay: made from the engine, so they are no source of it
+MADE = ROOT / "shardbook" / "explorers" / "data"
 VENDORED = {
     "pyodide": (
         "pyodide",
@@ -43,7 +45,7 @@ def hash_of(*folders: Path) -> str:
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and "__pycache__" not in path.parts and path.parent != MADE:
                 digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
                 digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -98,6 +100,7 @@ def _gather_static_files(app: Any) -> None:
                         f"{source} is missing: run `make book`, which installs it"
                     )
                 _copy(source, served / name / file)
+        subprocess.run([sys.executable, "-m", "shardbook.explorers.logs"], check=True, cwd=ROOT)
         (served / "engine.json").write_text(json.dumps({"wheel": build_engine(served)}))
         stamp.write_text(engine_hash())
     app.config.html_static_path += [str(served), str(STATIC)]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shardbook.errors import InputError, whole
 from shardbook.training.checks import Finding, findings
@@ -34,6 +34,8 @@ class Incident:
     found: tuple[Finding, ...]
     last: StepReport | None  #: the last step that was finished
     trainer: Trainer
+    faulty_steps: tuple[Observed, ...] = field(repr=False)
+    healthy_steps: tuple[Observed, ...] = field(repr=False)
 
     @property
     def what(self) -> str:
@@ -80,7 +82,17 @@ def investigate(fault: Fault, settings: Settings, steps: int) -> Incident:
     for _ in range(steps):
         _watched_step(trainer, healthy)
     found += findings(seen, stored(faulty.ranks) if stopped is None else None)
-    return Incident(fault, _sight(seen), _sight(healthy), stopped, tuple(found), last, faulty)
+    return Incident(
+        fault,
+        _sight(seen),
+        _sight(healthy),
+        stopped,
+        tuple(found),
+        last,
+        faulty,
+        tuple(seen),
+        tuple(healthy),
+    )
 
 
 def _watched_step(trainer: Trainer, seen: list[Observed]) -> StepReport:
