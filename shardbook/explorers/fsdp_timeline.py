@@ -1,0 +1,256 @@
+"""FSDP's two streams: when units are gathered, computed and reduced, and the buffers alive."""
+
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from shardbook.explorers import draw
+from shardbook.explorers.controls import Choice, Number, Switch
+from shardbook.explorers.explorer import Explorer
+from shardbook.explorers.view import Table, View
+from shardbook.numbers.units import format_seconds
+from shardbook.schedules.core import COMMUNICATION, Run
+from shardbook.schedules.fsdp import (
+    PARAMETERS,
+    Policy,
+    compute_seconds,
+    equal_units,
+    fsdp_run,
+)
+from shardbook.schedules.timeline import Span, memory, spans
+
+_LEFT, _WIDTH, _ROW, _TOP = 126, 506, 34, 46
+_CURVE: Final = 96
+_SERIAL: Final = Policy(overlap=False)
+
+
+def _draw(
+    overlap: bool,
+    backward_prefetch: int,
+    forward_prefetch: int,
+    limit: str,
+    issue: str,
+    units: int,
+    forward: float,
+    backward: float,
+    all_gather: float,
+    reduce_scatter: float,
+    regather_last: bool,
+) -> View:
+    policy = Policy(
+        overlap=overlap,
+        backward_prefetch=backward_prefetch,
+        forward_prefetch=forward_prefetch,
+        limit=None if limit == "none" else int(limit),
+        issue=float(issue),
+        regather_last=regather_last,
+    )
+    layers = equal_units(units, forward, backward, all_gather, reduce_scatter)
+    run = fsdp_run(layers, policy)
+    # One scale for every policy: what a switch saves is seen as a shorter picture.
+    longest = max(run.makespan, fsdp_run(layers, _SERIAL).makespan)
+    compute = compute_seconds(layers, policy)
+    return View(
+        _figure(run, overlap, longest),
+        _table(run, units, policy),
+        _sentence(run, units, compute, policy),
+    )
+
+
+def _figure(run: Run, overlap: bool, longest: float) -> str:
+    rows = {"compute": _TOP, COMMUNICATION: _TOP + _ROW + 8} if overlap else {"compute": _TOP}
+    host = _TOP + len(rows) * (_ROW + 8)
+    foot = host + 40 + _CURVE
+    root = draw.canvas(648, foot + 28)
+    scale = _WIDTH / longest
+    _legend(root)
+    labels = ("compute", "communication") if overlap else ("one stream",)
+    for label, y in zip(labels, rows.values(), strict=True):
+        draw.words(root, _LEFT - 8, y + 22, label, anchor="end")
+    done = spans(run)
+    _waits(root, [span for span in done if span.stream == "compute"], rows["compute"], scale)
+    for span in done:
+        _block(root, span, rows[span.stream], scale)
+    draw.words(root, _LEFT - 8, host + 13, "host issues", anchor="end")
+    draw.line(root, _LEFT, host + 9, _LEFT + run.makespan * scale, host + 9, "sb-faint")
+    for issued in sorted({run.taken_at(index) for index in range(len(done))}):
+        x = _LEFT + issued * scale
+        draw.line(root, x, host + 2, x, host + 16)
+    _curve(root, run, foot, scale)
+    end = _LEFT + run.makespan * scale
+    draw.line(root, end, _TOP - 6, end, foot, "sb-limit")
+    label = format_seconds(run.makespan, 4)
+    draw.words(root, min(end + 30, 644), foot + 20, label, anchor="end", class_="sb-strong")
+    return draw.text_of(root)
+
+
+def _legend(root: Element) -> None:
+    x: float = 0
+    for label, kind in (
+        ("F forward", "F"),
+        ("B backward", "B"),
+        ("all-gather", "AG"),
+        ("reduce-scatter", "RS"),
+        ("compute waits", ""),
+    ):
+        _shape(root, kind, x, 6, 18, 16)
+        draw.words(root, x + 24, 19, label, class_="sb-small")
+        x += 44 + 6.6 * len(label)
+
+
+def _shape(root: Element, kind: str, x: float, y: float, width: float, height: float) -> None:
+    if kind in ("AG", "RS"):
+        category = "gathered_parameters" if kind == "AG" else "gradients"
+        draw.block(root, EXPLORER.id, category, x, y, width, height, texture="temporary")
+        return
+    place = {"x": x, "y": y, "width": max(width, 0), "height": height}
+    if not kind:
+        dashed = {"stroke_dasharray": "4 4", "stroke_opacity": "0.6"}
+        draw.add(root, "rect", fill="none", stroke="currentColor", **dashed, **place)
+        return
+    opacity = "0.1" if kind == "F" else "0.28"
+    style = {"fill": "currentColor", "fill_opacity": opacity, "stroke": "currentColor"}
+    draw.add(root, "rect", **style, **place)
+
+
+def _block(root: Element, span: Span, y: float, scale: float) -> None:
+    x, width = _LEFT + span.start * scale, (span.end - span.start) * scale
+    unit = span.name.lstrip("AGFBRS")
+    _shape(root, span.name.removesuffix(unit), x, y, width, _ROW)
+    for label in (span.name, unit):
+        if 7.4 * len(label) <= width:
+            middle = x + width / 2
+            draw.words(root, middle, y + 21, label, anchor="middle", class_="sb-small")
+            return
+
+
+def _waits(root: Element, busy: list[Span], y: float, scale: float) -> None:
+    """Frame the gaps of the compute stream."""
+    at = 0.0
+    for span in busy:
+        if (span.start - at) * scale > 1:
+            _shape(root, "", _LEFT + at * scale, y, (span.start - at) * scale, _ROW)
+        at = span.end
+
+
+def _curve(root: Element, run: Run, foot: float, scale: float) -> None:
+    """The residency: gathered buffers alive over time, from when the host issues their gather."""
+    peak = run.peaks[PARAMETERS]
+    high = _CURVE / peak
+    steps = 1 if peak <= 6 else -(-peak // 4)
+    for count in (*range(0, peak, steps), peak):
+        y = foot - count * high
+        if count == peak or peak - count >= steps:
+            draw.line(root, _LEFT, y, _LEFT + _WIDTH, y, "sb-faint")
+            draw.words(root, _LEFT - 8, y + 4, str(count), anchor="end", class_="sb-small")
+    draw.words(root, 0, foot - _CURVE + 16, "gathered")
+    draw.words(root, 0, foot - _CURVE + 33, "buffers alive")
+    points, level = [f"{draw.number(_LEFT)},{draw.number(foot)}"], foot
+    for time, held in memory(run, PARAMETERS):
+        x = draw.number(_LEFT + time * scale)
+        points.append(f"{x},{draw.number(level)}")
+        level = foot - held * high
+        points.append(f"{x},{draw.number(level)}")
+    points.append(f"{draw.number(_LEFT + run.makespan * scale)},{draw.number(level)}")
+    fill = draw.CATEGORIES["gathered_parameters"][1]
+    draw.add(
+        root,
+        "polygon",
+        points=" ".join(
+            [*points, f"{draw.number(_LEFT + run.makespan * scale)},{draw.number(foot)}"]
+        ),
+        class_="sb-gathered_parameters sb-temporary",
+        fill=fill,
+        fill_opacity="0.2",
+        stroke=fill,
+        stroke_width=2,
+    )
+    draw.line(root, _LEFT, foot, _LEFT + _WIDTH, foot)
+    draw.words(root, _LEFT, foot + 18, "0", anchor="middle", class_="sb-small")
+
+
+def _table(run: Run, units: int, policy: Policy) -> Table:
+    times: dict[tuple[str, int], list[str]] = {}
+    for span in spans(run):
+        number = span.name.lstrip("AGFBRS")
+        place = (span.name.removesuffix(number), int(number))
+        times.setdefault(place, []).append(f"{span.start:.4g} to {span.end:.4g}")
+    rows = []
+    for unit in range(units):
+        gathers = times["AG", unit]
+        rows.append(
+            (
+                f"unit {unit}",
+                gathers[0],
+                *times["F", unit],
+                gathers[1] if len(gathers) > 1 else "kept",
+                *times["B", unit],
+                *times["RS", unit],
+            )
+        )
+    return Table(
+        f"When each unit is gathered, computed and reduced, s; {_told(policy)}",
+        ("unit", "all-gather", "forward", "again", "backward", "reduce-scatter"),
+        tuple(rows),
+    )
+
+
+def _told(policy: Policy) -> str:
+    limit = "no limiter" if policy.limit is None else f"limiter {policy.limit}"
+    return (
+        f"{'two streams' if policy.overlap else 'one stream'}, prefetch "
+        f"{policy.forward_prefetch} forward and {policy.backward_prefetch} backward, {limit}, "
+        f"{format_seconds(policy.issue)} to issue an action"
+    )
+
+
+def _sentence(run: Run, units: int, compute: float, policy: Policy) -> str:
+    waits = max(0.0, run.makespan - compute)
+    peak = run.peaks[PARAMETERS]
+    return (
+        f"{units} {'unit' if units == 1 else 'units'} on "
+        f"{'two streams' if policy.overlap else 'one stream'} take{'s' if units == 1 else ''} "
+        f"{format_seconds(run.makespan, 4)}: {format_seconds(compute, 4)} of compute, and "
+        f"{format_seconds(waits, 4)} in which nothing computes; at most {peak} gathered "
+        f"{'buffer is' if peak == 1 else 'buffers are'} in memory at once."
+    )
+
+
+def _seconds(name: str, label: str, default: str, stops: tuple[str, ...]) -> Number:
+    return Number(name, label, default, stops, 1e-6, 3600, integer=False, kind="seconds", unit="s")
+
+
+_AHEAD: Final = ("0", "1", "2", "3")
+_COMPUTE: Final = ("0.5", "1", "1.5", "2", "3", "4", "6", "8")
+_COMMUNICATION: Final = ("0.25", "0.5", "1", "1.5", "2", "3", "4", "6", "8")
+
+EXPLORER = Explorer(
+    "fsdp-timeline",
+    "Two streams",
+    (
+        Switch("overlap", "Communication has a stream of its own", "on"),
+        Number("backward_prefetch", "Backward prefetch, units ahead", "0", _AHEAD, 0, 3),
+        Number("forward_prefetch", "Forward prefetch, units ahead", "0", _AHEAD, 0, 3),
+        Choice(
+            "limit",
+            "Rate limiter: gathered buffers alive",
+            "none",
+            (("none", "no limit"), *((str(count), f"at most {count}") for count in (1, 2, 3, 4))),
+        ),
+        Choice(
+            "issue",
+            "The host's time to issue an action",
+            "0",
+            tuple(
+                (text, format_seconds(float(text)))
+                for text in ("0", "0.0001", "0.001", "0.1", "0.25", "0.5", "1")
+            ),
+        ),
+        Number("units", "Units", "4", ("1", "2", "3", "4", "5", "6", "8", "12", "24", "40"), 1, 40),
+        _seconds("forward", "Forward of a unit", "2", _COMPUTE),
+        _seconds("backward", "Backward of a unit", "4", _COMPUTE),
+        _seconds("all_gather", "All-gather of a unit", "1.5", _COMMUNICATION),
+        _seconds("reduce_scatter", "Reduce-scatter of a unit", "1.5", _COMMUNICATION),
+        Switch("regather_last", "Gather the last unit again, too", "off"),
+    ),
+    _draw,
+)
