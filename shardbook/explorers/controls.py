@@ -92,7 +92,31 @@ class Steps:
         return whole(self.name, units.parse_count(self.name, text), 0, self.last)
 
 
-Control = Number | Choice | Switch | Steps
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Several lines that a reader writes, and a menu of ``presets`` that fills them in.
+
+    ``presets`` are pairs of label and text; the first is the default. ``most``: characters.
+    """
+
+    name: str
+    label: str
+    presets: tuple[tuple[str, str], ...]
+    most: int = 4000
+
+    @property
+    def default(self) -> str:
+        """The text of the first preset."""
+        return self.presets[0][1]
+
+    def parse(self, text: str) -> Value:
+        """Return the text; raises `InputError` naming this control if it is empty or too long."""
+        if not text.strip() or len(text) > self.most:
+            raise InputError(self.name, text, f"give a text of at most {self.most:,} characters")
+        return text
+
+
+Control = Number | Choice | Switch | Steps | Text
 
 
 def decades(first: int, last: int, digits: tuple[str, ...] = ("1", "2", "5")) -> tuple[str, ...]:

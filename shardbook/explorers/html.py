@@ -3,7 +3,7 @@
 import json
 from html import escape
 
-from shardbook.explorers.controls import Choice, Control, Number, Steps, Switch
+from shardbook.explorers.controls import Choice, Control, Number, Steps, Switch, Text
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.view import Table
 
@@ -72,9 +72,26 @@ def _control(explorer: str, control: Control, value: str) -> str:
             f'<input type="range" min="0" max="{control.last}" step="1" value="{escape(value)}" {common}>'
             f'<button type="button" data-step="1" data-for="{key}" aria-label="{label}: forward">▶</button>'
         )
+    elif isinstance(control, Text):
+        field = _text(control, key, label, common, value)
     else:
         field = _number(control, key, label, common, value)
     return f'<div class="sb-control">{field}<p class="sb-error" id="{key}--error" role="alert"></p></div>'
+
+
+def _text(control: Text, key: str, label: str, common: str, value: str) -> str:
+    presets = "".join(
+        f'<option value="{escape(text)}"{" selected" if text == value else ""}>'
+        f"{escape(name)}</option>"
+        for name, text in control.presets
+    )
+    return (
+        f'<label for="{key}--preset">{label}: begin with</label>'
+        f'<select id="{key}--preset" data-fills="{key}">{presets}</select>'
+        f'<label for="{key}">{label}</label>'
+        f'<textarea rows="{value.count(chr(10)) + 2}" spellcheck="false" autocapitalize="off" {common}>'
+        f"{escape(value)}</textarea>"
+    )
 
 
 def _number(control: Number, key: str, label: str, common: str, value: str) -> str:

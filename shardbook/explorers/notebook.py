@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from shardbook.errors import InputError
-from shardbook.explorers.controls import Choice, Control, Number, Switch, parse_all
+from shardbook.explorers.controls import Choice, Control, Number, Switch, Text, parse_all
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.html import page_html, table_html
 from shardbook.explorers.registry import get
@@ -90,5 +90,12 @@ def _field(control: Control, value: str) -> tuple[Any, Callable[[], str]]:
     if isinstance(control, Switch):
         switch = ipywidgets.Checkbox(value=value == "on", **look)
         return switch, lambda: "on" if switch.value else "off"
+    if isinstance(control, Text):
+        area = ipywidgets.Textarea(value=value, rows=value.count("\n") + 2, **look)
+        begin = ipywidgets.Dropdown(
+            options=control.presets, value=control.default, description="begin with"
+        )
+        begin.observe(lambda change: setattr(area, "value", change["new"]), names="value")
+        return ipywidgets.VBox([begin, area]), lambda: str(area.value)
     steps = ipywidgets.IntSlider(value=int(value), min=0, max=control.last, **look)
     return steps, lambda: str(steps.value)

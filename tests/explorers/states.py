@@ -2,7 +2,7 @@
 
 import random
 
-from shardbook.explorers.controls import Choice, Control, Number, Steps
+from shardbook.explorers.controls import Choice, Control, Number, Steps, Text
 from shardbook.explorers.explorer import Explorer
 
 REFUSED = ["", "-1", "0", "nan", "inf", "1e400", "1.5", "many", "9" * 400, "<b>", "1e-9"]
@@ -25,6 +25,8 @@ def _text(control: Control, chance: random.Random) -> str:
         return chance.choice(control.stops)
     if isinstance(control, Choice):
         return chance.choice(control.options)[0]
+    if isinstance(control, Text):
+        return chance.choice(control.presets)[1]
     if isinstance(control, Steps):
         return str(chance.randint(0, control.last))
     return chance.choice(["on", "off"])

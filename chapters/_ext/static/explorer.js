@@ -82,6 +82,8 @@
       if (target.dataset.slides) {
         const field = document.getElementById(target.dataset.slides);
         this.set(field, JSON.parse(target.dataset.stops)[target.value]);
+      } else if (target.dataset.fills) {
+        document.getElementById(target.dataset.fills).value = target.value;
       } else {
         this.set(target, this.value(target));
       }
