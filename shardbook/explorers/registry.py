@@ -8,6 +8,8 @@ from shardbook.explorers.explorer import Explorer
 
 #: explorer id → module in this package; each module defines `EXPLORER`
 MODULES: Final = {
+    "training-replay": "training_replay",
+    "find-the-fault": "find_the_fault",
     "unequal-tokens": "unequal_tokens",
     "ring": "ring",
     "collective-cost": "collective_cost",
