@@ -1,0 +1,207 @@
+"""The student's process: runs cells, and answers for the functions and objects they made."""
+
+import contextlib
+import fcntl
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Final
+
+from .channel import Channel
+from .remote import Interrupted, Peer
+
+_TRACEBACK_LINES: Final = 40
+_LONGEST_LINE: Final = 500
+_BOUND: Final = 256 * 1024**2
+
+_running = False
+
+
+class Output:
+    """What was written, up to a bound; the rest is counted and dropped."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._parts: list[str] = []
+        self._held = 0
+        self.dropped = 0
+
+    def write(self, text: str) -> int:
+        """Keep ``text`` as far as it fits."""
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str")
+        kept = text[: max(0, self._bound - self._held)]
+        if kept:
+            self._parts.append(kept)
+            self._held += len(kept)
+        self.dropped += len(text) - len(kept)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write each line."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+    def isatty(self) -> bool:
+        """It is no terminal."""
+        return False
+
+    def writable(self) -> bool:
+        """It can be written."""
+        return True
+
+    def take(self) -> str:
+        """Return what was written since the last time."""
+        text = "".join(self._parts)
+        self._parts.clear()
+        self._held = 0
+        return text
+
+
+def make_shell() -> Any:
+    """IPython without its history, and with short tracebacks."""
+    from IPython.core.displayhook import CapturingDisplayHook
+    from IPython.core.displaypub import CapturingDisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryAccessor.enabled = False
+    config.InteractiveShell.xmode = "Plain"
+    config.InteractiveShell.colors = "nocolor"
+    shell = InteractiveShell.instance(config=config)
+    shell.display_pub = CapturingDisplayPublisher(parent=shell)
+    shell.displayhook = CapturingDisplayHook(shell=shell, outputs=[])
+    shell.display_trap.hook = shell.displayhook
+    # It would keep all output a second time, without a bound.
+    shell._tee = lambda channel: contextlib.nullcontext()
+    return shell
+
+
+class Notebook:
+    """What the check's process may ask for: run a cell, look names up."""
+
+    def __init__(self, shell: Any, out: Output, err: Output) -> None:
+        self._shell = shell
+        self._out, self._err = out, err
+        self._failure: dict[str, Any] | None = None
+        shell._showtraceback = self._record
+
+    def _record(self, kind: Any, error: Any, lines: list[str]) -> None:
+        text = [line[:_LONGEST_LINE] for entry in lines for line in str(entry).splitlines()]
+        if len(text) > _TRACEBACK_LINES:
+            half = _TRACEBACK_LINES // 2
+            text = [*text[:half], "…", *text[-half:]]
+        self._failure = {
+            "output_type": "error",
+            "ename": kind.__name__,
+            "evalue": _text(error),
+            "traceback": text,
+        }
+
+    def cell(self, code: str) -> dict[str, Any]:
+        """Run a cell; its outputs as nbformat has them, and its error in one line."""
+        self._failure = None
+        self._out.dropped = self._err.dropped = 0
+        result = self._shell.run_cell(code, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        outputs: list[dict[str, Any]] = [
+            {"output_type": "stream", "name": name, "text": text}
+            for name, stream in (("stdout", self._out), ("stderr", self._err))
+            if (text := stream.take())
+        ]
+        for shown in self._shell.display_pub.outputs:
+            outputs.append({"output_type": "display_data", **_shown(shown)})
+        for shown in self._shell.displayhook.outputs:
+            outputs.append({"output_type": "execute_result", **_shown(shown)})
+        self._shell.display_pub.outputs.clear()
+        self._shell.displayhook.outputs.clear()
+        failed = None
+        if error is not None:
+            if isinstance(error, Interrupted):
+                raise error
+            failed = f"{type(error).__name__}: {_text(error)}"
+            outputs.append(self._failure or _plain_failure(error))
+        return {
+            "outputs": outputs,
+            "error": failed,
+            "value": outputs[-1]["data"].get("text/plain") if _has_value(outputs) else None,
+            "dropped": self._out.dropped + self._err.dropped,
+        }
+
+    def names(self, wanted: list[str]) -> dict[str, Any]:
+        """Those of the wanted names that exist, with what they stand for."""
+        space = self._shell.user_ns
+        return {name: space[name] for name in wanted if name in space}
+
+
+def _has_value(outputs: list[dict[str, Any]]) -> bool:
+    return bool(outputs) and outputs[-1]["output_type"] == "execute_result"
+
+
+def _shown(shown: dict[str, Any]) -> dict[str, Any]:
+    data = {str(k): v for k, v in shown.get("data", {}).items() if isinstance(v, str)}
+    return {"data": data, "metadata": {}}
+
+
+def _plain_failure(error: BaseException) -> dict[str, Any]:
+    name, text = type(error).__name__, _text(error)
+    line = f"{name}: {text}"
+    return {"output_type": "error", "ename": name, "evalue": text, "traceback": [line]}
+
+
+def _text(error: Any) -> str:
+    try:
+        return str(error)[:_LONGEST_LINE]
+    except BaseException:
+        return ""
+
+
+def _set_running(state: bool) -> None:
+    global _running
+    _running = state
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if _running:
+        raise Interrupted
+
+
+@contextlib.contextmanager
+def _listening(interrupts: socket.socket) -> Iterator[None]:
+    signal.signal(signal.SIGIO, _interrupt)
+    number = interrupts.fileno()
+    fcntl.fcntl(number, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) | os.O_ASYNC)
+    yield
+
+
+def run(
+    shell: Any, talk: socket.socket, interrupts: socket.socket, output: int, seed: int, lock: Any
+) -> None:
+    """Answer the check's process until it hangs up; ``lock`` takes the rights away."""
+    out, err = Output(output), Output(output)
+    sys.stdout, sys.stderr = out, err  # type: ignore[assignment]
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed)
+    peer = Peer(
+        Channel(talk, _BOUND),
+        printed=lambda: (out.take(), err.take()),
+        running=_set_running,
+    )
+    peer.export(0, Notebook(shell, out, err))
+    with _listening(interrupts):
+        lock()
+        peer.serve()
