@@ -4,8 +4,10 @@ Source: Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3: gradients ar
 reverse order of the forward; a bucket is reduced once all of its gradients are there.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from shardbook.errors import InputError, real, whole
@@ -164,9 +166,14 @@ def _overlaps(run: Run) -> list[float]:
     """How long each action computes while the network is busy; 0 for the network's own."""
     times = list(zip(run.plan.actions, run.starts, run.ends, strict=True))
     network = [(start, end) for action, start, end in times if action.kind == COMMUNICATION]
+    since = [start for start, _ in network]
+    before = list(accumulate((end - start for start, end in network), initial=0.0))
+
+    def busy_until(time: float) -> float:
+        at = bisect_right(since, time)
+        return before[at] - max(0.0, network[at - 1][1] - time) if at else 0.0
+
     return [
-        sum(max(0.0, min(end, until) - max(start, since)) for since, until in network)
-        if action.kind == COMPUTE
-        else 0.0
+        busy_until(end) - busy_until(start) if action.kind == COMPUTE else 0.0
         for action, start, end in times
     ]
