@@ -20,6 +20,10 @@ MODULES: Final = {
     "largest-model": "largest_model",
     "activations-and-checkpointing": "activations_and_checkpointing",
     "fragmentation": "fragmentation",
+    "bucket-size": "bucket_size",
+    "sharded-step": "sharded_step",
+    "unit-size": "unit_size",
+    "fsdp-timeline": "fsdp_timeline",
 }
 
 
