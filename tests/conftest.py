@@ -1,19 +1,16 @@
 """Fixtures that several folders share: the built site, a server for it, and a browser."""
 
-import functools
-import http.server
-import os
-import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "chapters" / "_ext"), str(ROOT / "tests")]
+TESTS = Path(__file__).resolve().parent
+sys.path[:0] = [str(TESTS.parent / "chapters" / "_ext"), str(TESTS)]
+
+from sites import ROOT, chromium, serve  # noqa: E402  # after the path that leads there
 
 
 @pytest.fixture(scope="session")
@@ -27,32 +24,10 @@ def site() -> Path:
     return ROOT / "_build" / "html"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-def serve(folder: Path) -> Iterator[str]:
-    handler = functools.partial(Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.fixture(scope="session")
 def address(site: Path) -> Iterator[str]:
     """Where the built site is served."""
     yield from serve(site)
-
-
-def chromium() -> str | None:
-    """The browser that is there: the one given, the system's, or None for the one Playwright got."""
-    given = os.environ.get("CHROMIUM")
-    return given or next(
-        filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
-    )
 
 
 @pytest.fixture(scope="session")
@@ -74,15 +49,3 @@ def browser() -> Iterator[Any]:
             )
         yield opened
         opened.close()
-
-
-def pages(site: Path) -> list[str]:
-    """The paths of all pages of the book, without Sphinx's own."""
-    made_by_sphinx = {"genindex.html", "search.html"}
-    return sorted(
-        path.relative_to(site).as_posix()
-        for path in site.rglob("*.html")
-        if "_static" not in path.parts
-        and path.name not in made_by_sphinx
-        and 'http-equiv="Refresh"' not in path.read_text(encoding="utf-8")
-    )

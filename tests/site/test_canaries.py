@@ -7,7 +7,7 @@ from pathlib import Path
 
 import check_numbers
 import pytest
-from conftest import ROOT
+from sites import ROOT
 
 FRONT = """---
 jupytext:

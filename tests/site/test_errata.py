@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import shardbook_site
-from conftest import ROOT, pages
+from sites import ROOT, pages
 
 import shardbook
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, pages, serve
+from sites import ROOT, pages, serve
 
 from shardbook.explorers.html import table_html
 from shardbook.explorers.registry import MODULES, get
