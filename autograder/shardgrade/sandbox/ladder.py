@@ -43,8 +43,7 @@ _START_SECONDS: Final = 60.0
 _INSIDE: Final = ("__init__", "channel", "child", "confine", "remote", "wire", "zygote")
 _BOX: Final = "shardbox"
 _MAIN: Final = (
-    "import sys; sys.path[:0] = sys.argv[1].split(':'); "
-    f"from {_BOX}.zygote import main; main()"
+    f"import sys; sys.path[:0] = sys.argv[1].split(':'); from {_BOX}.zygote import main; main()"
 )
 
 

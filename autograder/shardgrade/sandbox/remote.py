@@ -503,9 +503,9 @@ def _known_exception(module: str, name: str) -> type[BaseException] | None:
 
 
 def _write_back(old: Any, new: Any) -> None:
-    if isinstance(old, list) and isinstance(new, list):
-        old[:] = new
-    elif isinstance(old, bytearray) and isinstance(new, bytearray):
+    if (isinstance(old, list) and isinstance(new, list)) or (
+        isinstance(old, bytearray) and isinstance(new, bytearray)
+    ):
         old[:] = new
     elif isinstance(old, (dict, set)) and type(new) in (dict, set):
         old.clear()

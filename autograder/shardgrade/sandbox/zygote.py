@@ -35,6 +35,8 @@ def main() -> None:
     settings = _receive(control)[0]
     os.environ.clear()
     os.environ.update(settings["environment"])
+    import pyseccomp  # noqa: F401 - loaded here, where its library may still be looked for
+
     size = open("/proc/self/statm", encoding="ascii")  # noqa: SIM115 - read again for each child
     dropped = settings["drop_root"] and confine.drop_root(settings["readable"])
     confine.drop_capabilities()
@@ -43,8 +45,6 @@ def main() -> None:
     if settings["landlock"]:
         confine.only_these_files(settings["readable"], settings["scratch"])
     os.chdir(settings["scratch"])
-    import pyseccomp  # noqa: F401 - loaded here, where a library may still be looked for
-
     failed = []
     for module in settings["preload"]:
         try:

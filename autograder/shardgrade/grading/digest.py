@@ -1,0 +1,59 @@
+"""What decides a result, as one hash: a stored result is used again only if it is the same."""
+
+import functools
+import hashlib
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+import shardbook
+from shardgrade.grading.result import GradeRequest
+
+_PACKAGES: Final = ("shardgrade", "shardbook", "numpy", "ipython", "nbformat")
+
+
+def digest_of(request: GradeRequest) -> str:
+    """Hash the submission, the source, the checks, solutions and engine, versions, limits, seed."""
+    found = hashlib.sha256(_code().encode())
+    for part in (request.assignment, str(request.seed), request.isolation):
+        found.update(part.encode() + b"\0")
+    found.update(repr(sorted(asdict(request.limits).items())).encode())
+    for path in (request.submission_path, request.source_path.parent):
+        for name, data in _contents(path):
+            found.update(f"{name}\0{len(data)}\0".encode(errors="surrogateescape"))
+            found.update(data)
+    return found.hexdigest()
+
+
+def _contents(path: Path) -> Iterable[tuple[str, bytes]]:
+    if path.is_file():
+        yield path.name, path.read_bytes()
+    elif path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and not file.is_symlink():
+                yield file.relative_to(path).as_posix(), file.read_bytes()
+
+
+@functools.cache
+def _code() -> str:
+    """The hash of what judges: this package, the engine and the solutions, and the versions."""
+    found = hashlib.sha256(platform.python_version().encode())
+    for name in _PACKAGES:
+        try:
+            found.update(f"{name} {version(name)}\0".encode())
+        except PackageNotFoundError:
+            continue
+    folders = [Path(__file__).parents[1], Path(str(shardbook.__file__)).parent]
+    try:
+        from shardgrade import checkout
+
+        folders.append(checkout.root() / "solutions")
+    except Exception:  # not in a checkout: then there are no solutions to hash
+        pass
+    for folder in folders:
+        for file in sorted(folder.rglob("*.py")):
+            found.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()

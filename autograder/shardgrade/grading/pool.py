@@ -1,0 +1,112 @@
+"""Grade many submissions side by side; what ran out of time is graded once more, alone."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from shardgrade.grading.digest import digest_of
+from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
+from shardgrade.grading.worker import request_line
+from shardgrade.sandbox.limits import Limits
+
+_COMMAND = "from shardgrade.grading.worker import main; main()"
+
+
+class WorkerProcess:
+    """A grading process, started when it is needed first."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
+        """Grade one submission; a worker that dies is reported as the submission's result."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _COMMAND],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+            )
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(request_line(request))
+            self._process.stdin.flush()
+            answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        except (OSError, ValueError):
+            return _failed(request, self._last_words()), False
+        return SubmissionResult.from_json(answer["result"]), answer["timed_out"]
+
+    def _last_words(self) -> str:
+        assert self._process
+        self._process.kill()
+        said = self._process.communicate()[1].strip().splitlines()
+        self._process = None
+        return said[-1] if said else "the grading process died"
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def _failed(request: GradeRequest, why: str) -> SubmissionResult:
+    cells: tuple[CellResult, ...] = ()
+    wrong = (f"the grader failed: {why}",)
+    return SubmissionResult(
+        *(request.student, request.assignment, "{}", cells, (), wrong),
+        *(0.0, request.isolation, digest_of(request)),
+    )
+
+
+def run(
+    requests: Iterable[GradeRequest], workers: int = 0, limits: Limits | None = None
+) -> Iterator[SubmissionResult]:
+    """Grade submissions on several processes; results come as they are ready."""
+    todo = [replace(request, limits=limits) if limits else request for request in requests]
+    count = min(workers or len(os.sched_getaffinity(0)), len(todo))
+    waiting: queue.SimpleQueue[GradeRequest] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[GradeRequest, SubmissionResult, bool]] = queue.SimpleQueue()
+    for request in todo:
+        waiting.put(request)
+    processes = [WorkerProcess() for _ in range(count)]
+    threads = [
+        threading.Thread(target=_work, args=(process, waiting, results), daemon=True)
+        for process in processes
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        again = []
+        for _ in todo:
+            request, result, timed_out = results.get()
+            if timed_out:
+                again.append(request)
+            else:
+                yield result
+        for request in again:
+            yield processes[0].grade(request)[0]
+    finally:
+        while not waiting.empty():
+            waiting.get()
+        for process in processes:
+            process.close()
+
+
+def _work(process: WorkerProcess, waiting: Any, results: Any) -> None:
+    while True:
+        try:
+            request = waiting.get_nowait()
+        except queue.Empty:
+            return
+        result, timed_out = process.grade(request)
+        results.put((request, result, timed_out))

@@ -1,0 +1,375 @@
+"""A grading process: warm, trusted, one submission at a time; requests and results as JSON lines.
+
+For each submission it starts a student's process in the sandbox and forks a check's process, joins
+the two, and watches the clock. When one of them dies or hangs, both are started again: what was
+graded stays, the answers are run again, the fatal cell is left out.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from shardbook.labs.registry import LABS
+from shardgrade.checks.judging import hidden_check
+from shardgrade.grading import checker, names, repair
+from shardgrade.grading.digest import digest_of
+from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
+from shardgrade.sandbox import ladder
+from shardgrade.sandbox.confine import die_with_parent
+from shardgrade.sandbox.limits import Limits
+
+# How much longer (s) than a cell's limit a check's process may take before it is killed.
+_SLACK: Final = 3.0
+_CHECKS_MEMORY: Final = 3 * 1024**3
+_SKIPPED_FOLDERS: Final = (".ipynb_checkpoints", "__pycache__", ".git")
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known of a submission while it is graded."""
+
+    done: dict[int, dict[str, Any]] = field(default_factory=dict)
+    fatal: dict[int, str] = field(default_factory=dict)
+    went_wrong: list[str] = field(default_factory=list)
+    timed_out: bool = False
+
+
+@dataclass(slots=True)
+class _Assignment:
+    """What stays warm between submissions of one assignment."""
+
+    key: tuple[Any, ...]
+    source: dict[str, Any]
+    given: names.Given
+    sandbox: ladder.Sandbox
+
+
+class Worker:
+    """Grades requests; keeps the sandbox of the last assignment warm."""
+
+    def __init__(self) -> None:
+        checker.record_assessments()
+        self._warm: _Assignment | None = None
+
+    def close(self) -> None:
+        """End the warm process."""
+        if self._warm:
+            self._warm.sandbox.close()
+            self._warm = None
+
+    def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
+        """Grade one submission; the second value tells whether something ran out of time."""
+        began = time.monotonic()
+        state = _State()
+        put_right: tuple[str, ...] = ()
+        warm = self._assignment(request)
+        notebook = warm.source
+        try:
+            path, odd = repair.find_notebook(request.submission_path, request.source_path)
+            submission, notices = repair.read_submission(path)
+            plan = repair.repair(warm.source, submission)
+            notebook = plan.notebook
+            put_right = (*odd, *notices, *plan.put_right)
+        except repair.Unreadable as reason:
+            state.went_wrong.append(str(reason))
+            notebook = _blank(warm.source)
+        else:
+            files = _supporting_files(request, path)
+            self._run(request, notebook["cells"], files, state, began)
+        warm = self._warm or warm
+        cells = _results(notebook["cells"], state)
+        told = (cell for cell in notebook["cells"] if repair.is_in_process(cell))
+        put_right += tuple(
+            f"cell {repair.settings_of(cell).get('grade_id')} ran in the student's process, as tagged"
+            for cell in told
+            if repair.is_test(cell)
+        )
+        warning = ladder.warning(warm.sandbox.rung)
+        result = SubmissionResult(
+            student=request.student,
+            assignment=request.assignment,
+            notebook=json.dumps(notebook, indent=1, ensure_ascii=False),
+            cells=cells,
+            put_right=put_right,
+            went_wrong=(*state.went_wrong, *([warning] if warning else [])),
+            seconds=round(time.monotonic() - began, 3),
+            isolation=warm.sandbox.rung,
+            digest=digest_of(request),
+        )
+        return result, state.timed_out
+
+    def _assignment(self, request: GradeRequest) -> _Assignment:
+        rung = ladder.best_rung() if request.isolation == "auto" else request.isolation
+        source_path = request.source_path.resolve()
+        key = (source_path, source_path.stat().st_mtime_ns, request.assignment, rung)
+        key += (request.limits.files,)
+        if self._warm and self._warm.key == key:
+            return self._warm
+        self.close()
+        source = repair.read_source(source_path)
+        preload = names.imported_by(source)
+        warmth = ladder.Warmth(preload, _blocked(request.assignment))
+        package = Path(__file__).parents[1]
+        secret = [package, source_path.parent.parent, request.submission_path.parent]
+        with contextlib.suppress(Exception):
+            from shardgrade import checkout
+
+            secret.append(checkout.root() / "solutions")
+        sandbox = ladder.Sandbox(rung, warmth, request.limits, secret)
+        self._warm = _Assignment(key, source, names.given_by(source), sandbox)
+        return self._warm
+
+    def _run(
+        self,
+        request: GradeRequest,
+        cells: list[repair.Cell],
+        files: dict[str, bytes],
+        state: _State,
+        began: float,
+    ) -> None:
+        limits = request.limits
+        while True:
+            warm = self._assignment(request)
+            left = limits.seconds - (time.monotonic() - began)
+            if left <= 0:
+                _give_up(cells, state, f"more than {limits.seconds:g} s in all")
+                state.timed_out = True
+                return
+            if len(state.fatal) > limits.deaths:
+                _give_up(cells, state, f"given up after {len(state.fatal)} deaths")
+                return
+            job = checker.Job(
+                cells, warm.given, limits, frozenset(state.fatal), frozenset(state.done)
+            )
+            try:
+                talk, interrupt = warm.sandbox.start(files, limits, request.seed)
+            except ladder.SandboxError:
+                self.close()
+                warm = self._assignment(request)
+                talk, interrupt = warm.sandbox.start(files, limits, request.seed)
+            with talk, interrupt:
+                reader, process = _fork(job, talk, interrupt)
+            at, why = _watch(reader, process, limits, state, began + limits.seconds)
+            try:
+                ending = warm.sandbox.end()
+            except ladder.SandboxError:
+                self.close()
+                ending = None
+            if at is None and why is None:
+                return
+            _note_death(cells, state, at, why or "", ending)
+
+
+def _blocked(assignment: str) -> tuple[tuple[str, str], ...]:
+    lab = LABS.get(assignment)
+    return tuple(
+        (name, t.id) for t in (lab.tasks if lab else ()) for name in hidden_check(t).blocked
+    )
+
+
+def _blank(source: dict[str, Any]) -> dict[str, Any]:
+    return repair.repair(source, {"cells": [], "metadata": {}}).notebook
+
+
+def _supporting_files(request: GradeRequest, notebook: Path) -> dict[str, bytes]:
+    """The files beside the notebooks: the student's, and over them the assignment's."""
+    found: dict[str, bytes] = {}
+    left = request.limits.files
+    for folder in (notebook.parent, request.source_path.parent):
+        if folder == notebook.parent and request.submission_path.is_file():
+            continue  # what else lies there is not known to belong to it
+        for file in sorted(folder.rglob("*")):
+            inner = file.relative_to(folder)
+            skipped = set(inner.parts) & set(_SKIPPED_FOLDERS) or file.suffix == ".ipynb"
+            if skipped or file.is_symlink() or not file.is_file():
+                continue
+            left -= file.stat().st_size
+            if left < 0 or len(found) > 1000:
+                return found
+            found[inner.as_posix()] = file.read_bytes()
+    return found
+
+
+def _fork(job: checker.Job, talk: Any, interrupt: Any) -> tuple[int, int]:
+    """Fork the check's process; returns the end of its events' pipe, and its id."""
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    process = os.fork()
+    if process:
+        os.close(writer)
+        return reader, process
+    code = 1
+    try:
+        os.close(reader)
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)
+        checker.limit_memory(_CHECKS_MEMORY)
+
+        def tell(**event: Any) -> None:
+            _write(writer, checker.event_line(**event))
+
+        checker.run(job, talk, interrupt, tell)
+        tell(event="end")
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _watch(
+    reader: int, process: int, limits: Limits, state: _State, until: float
+) -> tuple[int | None, str | None]:
+    """Follow the events; returns the cell where it ended too early, and why."""
+    at: int | None = None
+    why: str | None = "the check died"
+    buffer = b""
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    try:
+        deadline = min(time.monotonic() + limits.cell_seconds + _SLACK, until)
+        while True:
+            if not poll.poll(max(0, 1000 * (deadline - time.monotonic()))):
+                state.timed_out = True
+                return at, "no result in time"
+            part = os.read(reader, 1 << 20)
+            if not part:
+                return at, why
+            buffer += part
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                event = json.loads(line)
+                what, cell = event.pop("event"), event.pop("cell", None)
+                if what == "begin":
+                    at = cell
+                    deadline = min(time.monotonic() + limits.cell_seconds + _SLACK, until)
+                elif what == "done":
+                    state.done.setdefault(cell, event)
+                    state.timed_out |= event["timed_out"]
+                elif what == "lost":
+                    at, why = cell, event["why"]
+                else:
+                    return None, None
+    finally:
+        os.close(reader)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+def _name(cell: repair.Cell, index: int) -> str:
+    return str(repair.settings_of(cell).get("grade_id") or f"{index + 1}")
+
+
+def _note_death(
+    cells: list[repair.Cell],
+    state: _State,
+    at: int | None,
+    why: str,
+    ending: ladder.Ending | None,
+) -> None:
+    if at is None:  # before the first cell: nothing to leave out
+        at = -1 - len(state.fatal)
+    if ending and ending.reason:
+        why = ending.reason
+    elif ending and why == "the process died":
+        how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.code}"
+        why = f"the process ended ({how})"
+    elif why in ("the process hung", "no result in time"):
+        state.timed_out = True
+    state.fatal[at] = why
+    state.done.pop(at, None)
+    name = _name(cells[at], at) if at >= 0 else "the start"
+    state.went_wrong.append(f"cell {name}: {why}")
+
+
+def _give_up(cells: list[repair.Cell], state: _State, why: str) -> None:
+    state.went_wrong.append(why)
+    for index, cell in enumerate(cells):
+        if repair.is_test(cell) and index not in state.done:
+            state.fatal.setdefault(index, why)
+
+
+def _results(cells: list[repair.Cell], state: _State) -> tuple[CellResult, ...]:
+    results = []
+    for index, cell in enumerate(cells):
+        done = state.done.get(index, {})
+        why = state.fatal.get(index)
+        if cell["cell_type"] == "code":
+            cell["outputs"] = done.get("outputs") or ([_death(why)] if why else [])
+        if done.get("timed_out"):
+            state.went_wrong.append(f"cell {_name(cell, index)}: no result in time")
+        if done.get("dropped"):
+            dropped = done["dropped"]
+            state.went_wrong.append(f"cell {_name(cell, index)}: {dropped} characters cut off")
+        if repair.is_graded(cell):
+            results.append(_result(cell, done, why))
+    return tuple(results)
+
+
+def _result(cell: repair.Cell, done: dict[str, Any], why: str | None) -> CellResult:
+    settings = repair.settings_of(cell)
+    most = float(settings.get("points", 0))
+    feedback = list(done.get("feedback", []))
+    if repair.is_answer(cell):
+        feedback.append({"manual": True})
+    written = [out["text"] for out in cell.get("outputs", []) if out["output_type"] == "stream"]
+    return CellResult(
+        grade_id=str(settings.get("grade_id")),
+        points=float(done.get("points", 0.0)),
+        max_points=most,
+        feedback=feedback,
+        error=why or done.get("error") or ("not run" if _missed(cell, done) else None),
+        output="".join(written),
+    )
+
+
+def _missed(cell: repair.Cell, done: dict[str, Any]) -> bool:
+    return not done and repair.is_test(cell)
+
+
+def _death(why: str) -> dict[str, Any]:
+    return {"output_type": "error", "ename": "Died", "evalue": why, "traceback": [f"Died: {why}"]}
+
+
+def _request(fields: dict[str, Any]) -> GradeRequest:
+    fields["limits"] = Limits(**fields["limits"])
+    for name in ("submission_path", "source_path"):
+        fields[name] = Path(fields[name])
+    return GradeRequest(**fields)
+
+
+def request_line(request: GradeRequest) -> str:
+    """A request as a line for a worker."""
+    return json.dumps(asdict(request), default=str) + "\n"
+
+
+def main() -> None:
+    """Answer the requests on standard input until it ends."""
+    die_with_parent()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    worker = Worker()
+    try:
+        for line in sys.stdin:
+            result, timed_out = worker.grade(_request(json.loads(line)))
+            answer = {"result": result.to_json(), "timed_out": timed_out}
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+    finally:
+        worker.close()
+
+
+if __name__ == "__main__":
+    main()
