@@ -21,6 +21,8 @@ MODULES: Final = {
     "activations-and-checkpointing": "activations_and_checkpointing",
     "fragmentation": "fragmentation",
     "bucket-size": "bucket_size",
+    "pipeline": "pipeline",
+    "action-list": "action_list",
     "sharded-step": "sharded_step",
     "unit-size": "unit_size",
     "fsdp-timeline": "fsdp_timeline",

@@ -1,0 +1,176 @@
+"""The timeline of a pipeline: a row a rank, and under it what the rank holds; for two explorers."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from shardbook.explorers import draw
+from shardbook.schedules.pipeline import PipelineRun
+from shardbook.schedules.pipeline.actions import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD
+from shardbook.schedules.timeline import memory
+
+#: marks what a rank computes for another than its first chunk
+_LATER: Final = "later"
+#: kind → (label, how dark)
+KINDS: Final = {
+    FORWARD: ("F forward", "0.08"),
+    BACKWARD: ("B backward", "0.3"),
+    BACKWARD_INPUT: ("I backward, input part", "0.3"),
+    BACKWARD_WEIGHT: ("W weight part", "0.55"),
+    _LATER: ("later chunk", "0.8"),
+}
+_LEFT, _WIDTH, _BAR, _CURVE, _GAP = 58, 448, 24, 18, 10
+_RIGHT: Final = _LEFT + _WIDTH
+#: below the width of a digit, blocks go without their micro-batch
+_DIGIT: Final = 7.4
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """All that computes, ready to draw: paths by kind, the numbers in the blocks and where."""
+
+    paths: dict[str, list[str]]
+    numbers: list[tuple[float, float, str]]
+
+
+def height(ranks: int) -> float:
+    """The height of the timeline of so many ranks, in units of the canvas."""
+    return 46 + ranks * (_BAR + _CURVE + _GAP) + 16
+
+
+def timeline(
+    root: Element,
+    done: PipelineRun,
+    top: float,
+    *,
+    time: float | None = None,
+    per: int = 1,
+    full: int = 1,
+) -> None:
+    """Draw ``done`` below ``top``; ``time``: a moment to mark, s; ``per``: chunks of a rank;
+    ``full``: stage-chunks held that fill a curve, at least.
+
+    What is many becomes few paths, so that hundreds of micro-batches redraw at once.
+    """
+    scale = _WIDTH / (done.makespan or 1)
+    first = top + 46
+    blocks = _blocks(done, scale, first)
+    _key(root, blocks, top)
+    _draw_blocks(root, blocks)
+    columns = [("most", _RIGHT + 126)]
+    if time is not None:
+        columns.insert(0, ("holds now", _RIGHT + 76))
+    for title, x in columns:
+        draw.words(root, x, first - 6, title, anchor="end", class_="sb-small")
+    for rank in range(len(done.order)):
+        y = first + rank * (_BAR + _CURVE + _GAP)
+        draw.words(root, 0, y + 17, f"rank {rank}")
+        held = held_by(done, rank)
+        _curve(root, held, y + _BAR + _CURVE, scale, done.makespan, max(*done.peak_live, full))
+        counts = [done.peak_live[rank]]
+        if time is not None:
+            counts.insert(0, held_at(held, time))
+        for count, (_, x) in zip(counts, columns, strict=True):
+            draw.words(root, x, y + 17, spoken(count, per), anchor="end", class_="sb-strong")
+    if time is not None:
+        foot = first + len(done.order) * (_BAR + _CURVE + _GAP)
+        at = _LEFT + time * scale
+        draw.line(root, at, first - 4, at, foot - 4, "sb-limit")
+        draw.words(root, at, foot + 10, f"{time:.4g} s", anchor="middle", class_="sb-small")
+
+
+def spoken(count: int, per: int) -> str:
+    """Say stage-chunks as micro-batches of a whole rank: 11 of 2 chunks are ``5½``."""
+    value = Fraction(count, per)
+    rest = {Fraction(1, 2): "½", Fraction(1, 4): "¼", Fraction(3, 4): "¾"}.get(value % 1)
+    if rest:
+        return f"{int(value) or ''}{rest}"
+    return str(value) if value.denominator == 1 else f"{float(value):.3g}"
+
+
+def held_by(done: PipelineRun, rank: int) -> tuple[tuple[float, int], ...]:
+    """What a rank holds over time: (time in s, stage-chunks from then on)."""
+    name = f"rank {rank}"
+    return memory(done.run, name) if name in done.run.plan.pools else ()
+
+
+def held_at(held: tuple[tuple[float, int], ...], time: float) -> int:
+    """What is held at ``time``, given what `held_by` returns."""
+    return next((count for since, count in reversed(held) if since <= time), 0)
+
+
+def _blocks(done: PipelineRun, scale: float, first: float) -> _Blocks:
+    run = done.run
+    rows = {
+        f"rank {rank}": first + rank * (_BAR + _CURVE + _GAP) for rank in range(len(done.order))
+    }
+    parts = [part for row in done.order for action in row for part in action.steps]
+    part_of = {str(part): part for part in parts}
+    lowest = {
+        f"rank {rank}": min((a.stage for a in row), default=0)
+        for rank, row in enumerate(done.order)
+    }
+    blocks = _Blocks({}, [])
+    narrow = False
+    for action, start, end in zip(run.plan.actions, run.starts, run.ends, strict=True):
+        if action.stream not in rows or end <= start:
+            continue
+        part, y = part_of[action.name], rows[action.stream]
+        width = (end - start) * scale
+        place, wide = f"{_LEFT + start * scale:.1f}", f"{width:.1f}"
+        blocks.paths.setdefault(part.kind, []).append(f"M{place} {y}h{wide}v{_BAR}h-{wide}z")
+        if part.stage != lowest[action.stream]:
+            low = f"M{place} {y + _BAR - 4}h{wide}v4h-{wide}z"
+            blocks.paths.setdefault(_LATER, []).append(low)
+        text = str(part.micro_batch)
+        narrow = narrow or width < _DIGIT * len(text) + 2
+        if not narrow:
+            blocks.numbers.append((_LEFT + (start + end) / 2 * scale, y + 15, text))
+    return _Blocks(blocks.paths, [] if narrow else blocks.numbers)
+
+
+def _draw_blocks(root: Element, blocks: _Blocks) -> None:
+    for kind, path in blocks.paths.items():
+        style = _filled(KINDS[kind][1])
+        if not blocks.numbers:
+            style["stroke_width"] = 0.4
+        draw.add(root, "path", d="".join(path), **style)
+    for x, y, text in blocks.numbers:
+        draw.words(root, x, y, text, anchor="middle", class_="sb-small")
+
+
+def _filled(dark: str) -> dict[str, float | str]:
+    return {"fill": "currentColor", "fill_opacity": dark, "stroke": "currentColor"}
+
+
+def _key(root: Element, blocks: _Blocks, top: float) -> None:
+    x: float = 0
+    for kind, (label, dark) in KINDS.items():
+        if kind in blocks.paths:
+            thin = {"y": top + 5, "height": 4} if kind == _LATER else {"y": top, "height": 14}
+            draw.add(root, "rect", x=x, width=16, **thin, **_filled(dark))
+            draw.words(root, x + 22, top + 12, label, class_="sb-small")
+            x += 38 + 6.3 * len(label)
+    draw.block(root, "", "activations", x, top, 16, 14, texture="temporary")
+    draw.words(root, x + 22, top + 12, "what it holds", class_="sb-small")
+
+
+def _curve(
+    root: Element,
+    held: tuple[tuple[float, int], ...],
+    foot: float,
+    scale: float,
+    makespan: float,
+    full: int,
+) -> None:
+    """What a rank holds, as an area on a line at ``foot``; all ranks have one scale."""
+    high = (_CURVE - 4) / full
+    path = [f"M{draw.number(_LEFT)} {draw.number(foot)}"]
+    for time, count in held:
+        x, y = draw.number(_LEFT + time * scale), draw.number(foot - count * high)
+        path.append(f"H{x}V{y}")
+    fill = draw.CATEGORIES["activations"][1]
+    style = {"fill": fill, "fill_opacity": "0.25", "stroke": fill}
+    path.append(f"H{draw.number(_LEFT + makespan * scale)}")
+    draw.add(root, "path", d="".join(path), class_="sb-activations", **style)
