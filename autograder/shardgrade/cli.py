@@ -1,28 +1,63 @@
-"""The `shardgrade` command."""
+"""The `shardgrade` command: a thin shell over `shardgrade.commands`, one module a subcommand."""
 
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from shardbook import cli as shell
-from shardbook.commands.options import json_option, print_json, print_table
-from shardbook.labs.registry import lab_named
+from shardbook.commands.options import print_table
 from shardbook.labs.tasks import Lab
-from shardgrade import __version__, checkout
+from shardgrade import __version__
 
 if TYPE_CHECKING:
-    from shardgrade.execution import Record
+    from shardgrade import execution, run
 
-course_option = click.option(
-    "--course",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The course folder; by default `course` in the checkout.",
-)
+#: subcommand → the one-line help shown before its module is imported
+COMMANDS: Final = {
+    "doctor": "What this machine offers: isolation, versions, free disk.",
+    "release": "Write a lab's student version and the package to hand out.",
+    "roster": "Put a class list from Canvas, Moodle or nbgrader into the gradebook.",
+    "collect": "Take in submissions: folder, zip, Canvas, Moodle, nbgrader's exchange.",
+    "grade": "Grade what changed; safe to interrupt.",
+    "regrade": "Show what a changed check or lab would change; --apply records it.",
+    "feedback": "Write a feedback page for every graded submission.",
+    "report": "Figures by task and for the class, as HTML and CSV.",
+    "export": "Write grades as CSV, for Canvas, Moodle or Gradescope.",
+    "similar": "Pairs of too similar submissions, and similarity to the engine.",
+    "late": "Due date and late policy of a lab.",
+    "extend": "Give one student more time.",
+    "request": "Record and answer a student's regrade request.",
+    "restore": "List the gradebook's backups, or bring one back.",
+    "purge": "Delete a term's personal data.",
+}
 
 
-@click.group()
+class _LazyGroup(click.Group):
+    """Imports a subcommand's module only when it is called; a full disk is one line for all."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"shardgrade.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from shardgrade.safely import plain_errors
+
+        with plain_errors():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_LazyGroup)
 @click.version_option(__version__)
 def cli() -> None:
     """Release labs, grade submissions, write feedback."""
@@ -33,70 +68,15 @@ def main(arguments: list[str] | None = None) -> None:
     shell.run(cli, "shardgrade", arguments)
 
 
-def _folder(course: Path | None) -> Path:
-    return course or checkout.root() / "course"
-
-
-@cli.command()
-@click.argument("lab")
-@course_option
-@json_option
-def release(lab: str, course: Path | None, as_json: bool) -> None:
-    """Write LAB's student version and the package to hand out."""
-    which = lab_named(lab)
-    from shardgrade.release import release as make
-
-    made = make(which, _folder(course))
-    if as_json:
-        files = {name: str(path) for name, path in asdict(made).items()}
-        print_json({"lab": lab, "points": which.points, **files})
-        return
-    click.echo(f"Hand out {made.package}")
-
-
-@cli.command()
-@click.argument("lab")
-@course_option
-@json_option
-def grade(lab: str, course: Path | None, as_json: bool) -> None:
-    """Grade every submission of LAB; prints a row for each."""
-    which = lab_named(lab)
-    from shardgrade import execution
-
-    def progress(record: execution.Record) -> None:
-        click.echo(f"{record.student}: {record.score:g} of {record.max_score:g}", err=True)
-
-    records = execution.stock(_folder(course), which.id, progress)
-    if as_json:
-        print_json([asdict(record) for record in records])
-        return
-    show_records(records, which)
-
-
-def show_records(records: "list[Record]", lab: Lab) -> None:
+def show_records(records: "list[run.Record] | list[execution.Record]", lab: Lab | None) -> None:
     """Print the table of scores, then what was put right or went wrong."""
+    titles = {task.grade_id: task.id for task in lab.tasks} if lab else {}
+    cells = list(dict.fromkeys([*titles, *(name for r in records for name in r.scores)]))
     rows = [
-        [r.student, f"{r.score:g}", *(f"{r.scores.get(task.grade_id, 0):g}" for task in lab.tasks)]
+        [r.student, f"{r.score:g}", *(f"{r.scores.get(name, 0):g}" for name in cells)]
         for r in records
     ]
-    print_table(["student", "score", *(task.id for task in lab.tasks)], rows)
+    print_table(["student", "score", *(titles.get(name, name) for name in cells)], rows)
     for record in records:
         for notice in record.notices:
             click.echo(f"{record.student}: {notice}")
-
-
-@cli.command()
-@click.argument("lab")
-@course_option
-@json_option
-def feedback(lab: str, course: Path | None, as_json: bool) -> None:
-    """Write a feedback page for every graded submission of LAB."""
-    which = lab_named(lab)
-    from shardgrade import execution
-
-    pages = execution.write_feedback(_folder(course), which.id)
-    if as_json:
-        print_json([{"student": s, "files": [str(f) for f in files]} for s, files in pages.items()])
-        return
-    for student, files in pages.items():
-        click.echo(f"{student}: {', '.join(map(str, files))}")

@@ -40,23 +40,27 @@ def prepare(course: Path) -> None:
         (course / _CONFIG).write_text(_COURSE_CONFIG, encoding="utf-8")
 
 
-def nbgrader(course: Path) -> Any:
-    """nbgrader's API on the course folder.
+def nbgrader(course: Path, db_url: str | None = None) -> Any:
+    """nbgrader's API on the course folder; ``db_url`` takes the place of the course's own.
 
     Raises:
         InputError: the folder is no course (release a lab first).
     """
-    if not (course / _CONFIG).is_file():
+    if not (course / _CONFIG).is_file() and not (course / "source").is_dir():
         raise InputError("course", str(course), "no course there: release a lab first")
     _find_alembic()
     from nbgrader.apps import NbGraderAPI
     from sqlalchemy.exc import SAWarning
-    from traitlets.config import PyFileConfigLoader
+    from traitlets.config.loader import Config, PyFileConfigLoader
 
     # nbgrader's own way of making a submission; the object is added a moment later.
     warnings.filterwarnings("ignore", "Object of type <Submitted", category=SAWarning)
-    config = PyFileConfigLoader(_CONFIG, path=str(course.resolve())).load_config()
+    config = Config()
+    if (course / _CONFIG).is_file():
+        config = PyFileConfigLoader(_CONFIG, path=str(course.resolve())).load_config()
     config.CourseDirectory.root = str(course.resolve())
+    if db_url:
+        config.CourseDirectory.db_url = db_url
     api = NbGraderAPI(config=config)
     # What it logs is returned by each call; on the terminal it would drown the report.
     api.log.handlers = [logging.NullHandler()]

@@ -1,18 +1,22 @@
 """nbgrader's settings for a course: load this from the course's own nbgrader_config.py."""
 
-from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
-from nbgrader.converters import GenerateAssignment
-from nbgrader.preprocessors import ClearSolutions, GetGrades
-
-from shardgrade.preprocessors import HideChecks, WriteStubs
+import sys
 
 c = get_config()  # noqa: F821 - defined by the loader of such files
 
-c.GenerateAssignment.preprocessors = [
-    WriteStubs if step is ClearSolutions else step
-    for step in GenerateAssignment.preprocessors.default_args[0]
-]
-c.GenerateFeedback.preprocessors = [GetGrades, HideChecks, CSSHTMLHeaderPreprocessor]
+# Whoever only looks for the course's folders has not imported nbgrader, which takes two seconds.
+if "nbgrader" in sys.modules:
+    from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.preprocessors import ClearSolutions, GetGrades
+
+    from shardgrade.preprocessors import HideChecks, WriteStubs
+
+    c.GenerateAssignment.preprocessors = [
+        WriteStubs if step is ClearSolutions else step
+        for step in GenerateAssignment.preprocessors.default_args[0]
+    ]
+    c.GenerateFeedback.preprocessors = [GetGrades, HideChecks, CSSHTMLHeaderPreprocessor]
 
 # A deleted test cell is put back, so that it counts as what it tests and not as missing.
 c.OverwriteCells.add_missing_cells = True

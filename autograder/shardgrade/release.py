@@ -12,9 +12,14 @@ from typing import Final
 import nbformat
 
 from shardbook.labs.tasks import Lab
-from shardgrade import checkout, course
+from shardgrade import checkout, course, version
 from shardgrade.compose import compose
 from shardgrade.course import GraderError
+from shardgrade.gradebook import scores
+from shardgrade.gradebook.backup import backup
+from shardgrade.gradebook.tables import reading
+from shardgrade.layout import open_layout
+from shardgrade.safely import alone
 
 _README: Final = """\
 # Lab {id}: {title}
@@ -57,7 +62,9 @@ def release(lab: Lab, folder: Path) -> Release:
     course.prepare(folder)
     source = folder / "source" / lab.id / lab.notebook
     source.parent.mkdir(parents=True, exist_ok=True)
+    notebook.metadata |= version.stamp(notebook.cells, lab.id)
     nbformat.write(notebook, source)
+    _sync_graded(folder, lab)
     result = course.nbgrader(folder).generate_assignment(lab.id)
     if not result["success"]:
         raise GraderError(result.get("log", result["error"]))
@@ -66,6 +73,19 @@ def release(lab: Lab, folder: Path) -> Release:
     package.parent.mkdir(parents=True, exist_ok=True)
     _write_package(lab, root, student, package)
     return Release(source, student, package)
+
+
+def _sync_graded(folder: Path, lab: Lab) -> None:
+    """Bring a gradebook with submissions to the new cells: nbgrader refuses to add or remove any."""
+    layout = open_layout(folder)
+    with alone(layout), reading(layout) as connection:
+        graded = bool(scores.submissions(connection, lab.id))
+    if graded:
+        from shardgrade.gradebook.writer import sync
+
+        with alone(layout):
+            backup(layout, f"release-{lab.id}")
+            sync(layout, lab.id)
 
 
 def _write_package(lab: Lab, root: Path, student: Path, package: Path) -> None:

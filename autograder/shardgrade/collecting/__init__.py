@@ -1,0 +1,1 @@
+"""Bring submissions into the course: who handed in what, and where it goes."""

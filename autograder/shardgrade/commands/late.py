@@ -1,0 +1,89 @@
+"""`shardgrade late`: due date and late policy of a lab."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardbook.commands.options import print_json
+from shardbook.errors import InputError
+from shardgrade import late
+from shardgrade.commands.target import assignment_options, open_assignment
+from shardgrade.gradebook import scores
+from shardgrade.gradebook.backup import backup
+from shardgrade.gradebook.tables import reading, writing
+from shardgrade.layout import Layout
+from shardgrade.safely import alone
+
+
+@click.command()
+@assignment_options
+@click.option("--due", metavar="TIME", help="Such as 2026-10-01T23:59+02:00; a zone is needed.")
+@click.option("--per-day", type=float, help="The part of the points that each day begun costs: 0.1")
+@click.option("--grace-minutes", type=float, default=0.0, help="Lateness that costs nothing.")
+@click.option("--at-most", type=float, default=1.0, help="The part that is lost at most.")
+def command(
+    lab: str | None,
+    assignment: str | None,
+    course: Path | None,
+    db_url: str | None,
+    as_json: bool,
+    due: str | None,
+    per_day: float | None,
+    grace_minutes: float,
+    at_most: float,
+) -> None:
+    """Show or set when LAB is due and what lateness costs; penalties are worked out anew."""
+    layout, name = open_assignment(lab, assignment, course, db_url)
+    policy = None if per_day is None else late.Policy(per_day, 60 * grace_minutes, at_most)
+    moment = None if due is None else _moment(due)
+    if moment or policy:
+        with alone(layout):
+            backup(layout, f"late-{name}")
+            with writing(layout) as connection:
+                if moment:
+                    late.set_due(connection, name, moment)
+                if policy:
+                    late.set_policy(connection, name, policy)
+                late.apply(connection, name)
+    told = _told(layout, name)
+    if as_json:
+        print_json(told)
+        return
+    click.echo(f"due: {told['due'] or 'no date'}")
+    click.echo(str(told["policy"] or "no late policy"))
+    for student, seconds in told["extensions"].items():
+        click.echo(f"extension: {student}: {seconds / 3600:g} h")
+    for student, points in told["penalties"].items():
+        click.echo(f"penalty: {student}: {points:g}")
+
+
+def _told(layout: Layout, name: str) -> dict[str, Any]:
+    with reading(layout) as connection:
+        due = scores.due_date(connection, name)
+        policy = late.policy_of(connection, name)
+        more = late.extensions(connection, name)
+        graded = scores.submissions(connection, name)
+    return {
+        "due": f"{due.isoformat()}Z" if due else None,
+        "policy": {
+            "per_day": policy.per_day,
+            "grace": policy.grace,
+            "at_most": policy.at_most,
+        }
+        if policy
+        else None,
+        "extensions": {student: time.total_seconds() for student, time in more.items()},
+        "penalties": {one.student: one.penalty for one in graded.values() if one.penalty},
+    }
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InputError("due", text, "give date, time and zone, such as 2026-10-01T23:59+02:00")
+    return moment.astimezone(UTC).replace(tzinfo=None)

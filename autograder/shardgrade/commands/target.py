@@ -1,0 +1,64 @@
+"""Which course and which assignment a command is about: the options that all share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardbook.commands.options import json_option
+from shardbook.labs.registry import LABS, lab_named
+from shardgrade import checkout
+from shardgrade.layout import Layout, open_layout
+
+Command = Callable[..., Any]
+
+
+def course_options(command: Command) -> Command:
+    """Add ``--course``, ``--db-url`` and ``--json``."""
+    for option in (
+        json_option,
+        click.option(
+            "--db-url",
+            metavar="URL",
+            help="The gradebook's database, such as postgresql+psycopg://…; by default the course's.",
+        ),
+        click.option(
+            "--course",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="The course folder; by default `course` in the checkout.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def assignment_options(command: Command) -> Command:
+    """Add LAB, ``--assignment`` and the options of the course."""
+    named = click.option(
+        "--assignment",
+        metavar="NAME",
+        help="An assignment of any nbgrader course, in place of LAB.",
+    )
+    return click.argument("lab", required=False)(named(course_options(command)))
+
+
+def open_course(course: Path | None, db_url: str | None) -> Layout:
+    """The course that is meant."""
+    return open_layout(course or checkout.root() / "course", db_url)
+
+
+def open_assignment(
+    lab: str | None, assignment: str | None, course: Path | None, db_url: str | None
+) -> tuple[Layout, str]:
+    """The course and the assignment that are meant.
+
+    Raises:
+        click.UsageError: none is named, or two are.
+        InputError: there is no such lab or course.
+    """
+    if (lab is None) == (assignment is None):
+        raise click.UsageError(f"name a lab ({', '.join(LABS)}) or give --assignment NAME")
+    name = lab_named(lab).id if lab else assignment
+    assert name
+    return open_course(course, db_url), name

@@ -1,0 +1,1 @@
+"""nbgrader's gradebook: our own tables beside its, reading, recording, backing up."""

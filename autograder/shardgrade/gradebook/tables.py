@@ -1,0 +1,162 @@
+"""What we keep in the gradebook beside nbgrader's tables, and how it is opened."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    DateTime,
+    Engine,
+    Float,
+    Integer,
+    MetaData,
+    Row,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    inspect,
+    select,
+)
+
+from shardgrade.course import GraderError
+from shardgrade.layout import Layout
+
+OURS: Final = MetaData()
+
+
+def _table(name: str, *columns: Column[Any]) -> Table:
+    return Table(f"shardgrade_{name}", OURS, *columns)
+
+
+def _key(name: str) -> Column[str]:
+    return Column(name, String(128), primary_key=True)
+
+
+#: the last result of each submitted notebook; ``digest`` is of all that decides it
+RESULT: Final = _table(
+    "result",
+    _key("student"),
+    _key("assignment"),
+    _key("notebook"),
+    Column("digest", String(128), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("result", Text, nullable=False),
+)
+
+#: what a started day late costs, as a part of the score; the due date is in nbgrader's table
+LATE: Final = _table(
+    "late_policy",
+    _key("assignment"),
+    Column("per_day", Float, nullable=False),
+    Column("grace", Float, nullable=False),
+    Column("at_most", Float, nullable=False),
+)
+
+EXTENSION: Final = _table(
+    "extension",
+    _key("student"),
+    _key("assignment"),
+    Column("seconds", Float, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+REQUEST: Final = _table(
+    "regrade_request",
+    Column("id", Integer, primary_key=True),
+    Column("student", String(128), nullable=False),
+    Column("assignment", String(128), nullable=False),
+    Column("grade_id", String(128), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("made", DateTime, nullable=False),
+    Column("answer", Text),
+    Column("answered", DateTime),
+)
+
+
+def engine_of(layout: Layout) -> Engine:
+    """An engine on the course's gradebook, which waits for other writers.
+
+    Raises:
+        GraderError: the database's driver is not installed, or the address can't be read.
+    """
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        engine = create_engine(layout.db_url, connect_args={"timeout": 30} if layout.sqlite else {})
+    except (ArgumentError, ModuleNotFoundError) as error:
+        raise GraderError(f"--db-url {layout.db_url}: {error}") from None
+    if layout.sqlite:
+        event.listen(engine, "connect", _begin_ourselves)
+        event.listen(engine, "begin", _begin)
+    return engine
+
+
+# Python's sqlite3 begins a transaction before the first change only: statements that make or drop a
+# table would each stand alone, and a kill between two of them would leave half.
+def _begin_ourselves(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@contextlib.contextmanager
+def reading(layout: Layout) -> Iterator[Connection]:
+    """A connection for queries; makes nothing."""
+    engine = engine_of(layout)
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+@contextlib.contextmanager
+def writing(layout: Layout) -> Iterator[Connection]:
+    """A connection in one transaction, with nbgrader's tables and ours there; committed at the end."""
+    engine = engine_of(layout)
+    try:
+        make_tables(layout, engine)
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def make_tables(layout: Layout, engine: Engine) -> None:
+    """Make what is missing of nbgrader's tables and ours, all in one transaction."""
+    with engine.begin() as connection:
+        known = set(inspect(connection).get_table_names())
+        if not {"alembic_version", "submitted_assignment"} <= known:
+            _make_nbgraders(connection, layout.course_id)
+        OURS.create_all(connection)
+
+
+def _make_nbgraders(connection: Connection, course_id: str) -> None:
+    from alembic.script import ScriptDirectory
+    from nbgrader import api
+
+    api.Base.metadata.create_all(connection)
+    version = Table(
+        "alembic_version", MetaData(), Column("version_num", String(32), nullable=False)
+    )
+    version.create(connection, checkfirst=True)
+    if connection.execute(select(version)).first() is None:
+        scripts = ScriptDirectory(str(Path(api.__file__).parent / "alembic"))
+        connection.execute(version.insert().values(version_num=scripts.get_current_head()))
+    course = api.Base.metadata.tables["course"]
+    if connection.execute(select(course.c.id).where(course.c.id == course_id)).first() is None:
+        connection.execute(course.insert().values(id=course_id))
+
+
+def rows(connection: Connection, table: Table, **wanted: str) -> Sequence[Row[Any]]:
+    """The rows of one of our tables where the columns have the ``wanted`` values."""
+    if not inspect(connection).has_table(table.name):
+        return []
+    return connection.execute(select(table).filter_by(**wanted)).fetchall()

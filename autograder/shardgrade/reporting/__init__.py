@@ -1,0 +1,1 @@
+"""How a class did: by task, and as a whole."""
