@@ -8,6 +8,7 @@ student is to read goes out as display data, which nbgrader shows and does not c
 """
 
 import copy
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterable
@@ -100,18 +101,24 @@ def cases_of(task: Task, probe: Probe) -> list[Case]:
     return list(probe.cases(Random(f"{task.id} {probe.criterion}")))
 
 
-def assess(task_id: str, function: Any) -> Assessment:
-    """Judge ``function``; what is right is computed before any of its code runs."""
-    task = task_named(task_id)
-    check = hidden_check(task)
+@functools.cache
+def expectations(task: Task) -> dict[str, tuple[Probe, list[tuple[Case, Any]]]]:
+    """Criterion → its probe, and the cases with what the reference solution returns for each."""
     solve = checkout.reference(task)
-    planned = {
+    return {
         probe.criterion: (
             probe,
             [(case, solve(*copy.deepcopy(case))) for case in cases_of(task, probe)],
         )
-        for probe in check.probes
+        for probe in hidden_check(task).probes
     }
+
+
+def assess(task_id: str, function: Any) -> Assessment:
+    """Judge ``function``; what is right is computed before any of its code runs."""
+    task = task_named(task_id)
+    check = hidden_check(task)
+    planned = expectations(task)
     calls = Calls(_SECONDS_EACH, _SECONDS_IN_ALL)
     with blocked(check.blocked, task_id):
         verdicts = tuple(

@@ -16,6 +16,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from shardbook.labs import checking
+from shardbook.labs.calls import Calls, Outcome, describe_error
+from shardbook.labs.calls import _changed as find_changed
+from shardbook.labs.values import Fault, plain
 from shardgrade import feedback_table
 from shardgrade.checks import judging
 from shardgrade.grading import names, repair
@@ -35,8 +39,37 @@ _KINDS: Final = ("stream", "display_data", "execute_result", "error")
 _assessments: list[judging.Assessment] = []
 
 
-def record_assessments() -> None:
-    """Keep what `grade` finds, for feedback and report; once in each worker."""
+class RemoteCalls(Calls):
+    """`Calls` of a student's function: the other process has the copies and keeps the time."""
+
+    def call(self, function: Any, arguments: tuple[Any, ...]) -> Outcome:
+        """Call ``function``; never raises for what it does."""
+        if not isinstance(function, Handle):
+            return super().call(function, arguments)
+        limit = min(self._each, self._left)
+        if limit <= 0:
+            return Outcome(None, Fault("the call", "a result in time", "no time left"))
+        began = time.monotonic()
+        try:
+            value, after = function._peer.call_within(limit, function._id, arguments)
+        except NotImplementedError:
+            return Outcome(None, Fault("the answer", "your code", "the stub"), unanswered=True)
+        except TimeIsUp:
+            late = f"none in {limit:.1f} s"
+            return Outcome(None, Fault("the call", "a result in time", late))
+        except BaseException as error:
+            return Outcome(None, Fault("the call", "a result", describe_error(error)))
+        finally:
+            self._left -= time.monotonic() - began
+        changed = None if after == arguments else find_changed(arguments, after)
+        return Outcome(plain(value), changed=changed)
+
+
+def prepare() -> None:
+    """Make the checks of this process call students' functions elsewhere, and keep what they find.
+
+    Once in each worker: its process does nothing else.
+    """
     judge = judging.assess
 
     def assess(task_id: str, function: Any) -> judging.Assessment:
@@ -45,6 +78,7 @@ def record_assessments() -> None:
         return assessment
 
     judging.assess = assess
+    judging.Calls = checking.Calls = RemoteCalls  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +118,8 @@ def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[
         test = repair.is_test(cell)
         tell(event="begin", cell=index)
         began = time.monotonic()
-        peer.deadline, peer.timed_out = began + job.limits.cell_seconds, False
+        peer.deadline = began + job.limits.cell_seconds
+        peer.timed_out = peer.slow = False
         if test and not repair.is_in_process(cell):
             found = tests.replay(cell) if index in job.done else tests.run(cell)
         else:
@@ -92,7 +127,7 @@ def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[
         if peer.lost:
             tell(event="lost", cell=index, why=peer.lost)
             return
-        found["timed_out"] = peer.timed_out
+        found["timed_out"], found["slow"] = peer.timed_out, peer.slow
         if peer.timed_out and test:
             found["points"] = 0.0
             found["error"] = found.get("error") or "no result in time"

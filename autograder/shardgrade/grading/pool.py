@@ -12,7 +12,6 @@ from typing import Any
 
 from shardgrade.grading.digest import digest_of
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
-from shardgrade.grading.worker import request_line
 from shardgrade.sandbox.limits import Limits
 
 _COMMAND = "from shardgrade.grading.worker import main; main()"
@@ -37,7 +36,7 @@ class WorkerProcess:
             )
         assert self._process.stdin and self._process.stdout
         try:
-            self._process.stdin.write(request_line(request))
+            self._process.stdin.write(request.to_json() + "\n")
             self._process.stdin.flush()
             answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         except (OSError, ValueError):

@@ -238,10 +238,9 @@ def repair(source: dict[str, Any], submission: dict[str, Any]) -> Plan:
         elif home not in first:
             first[home] = index
             place = home
-        elif cell["source"].strip() != given[first[home]]["source"].strip():
-            if is_answer(spine[home]):
-                duplicates.setdefault(home, []).append(_plain(cell))
-                place = home
+        elif is_answer(spine[home]) and not _same(cell, given[first[home]]):
+            duplicates.setdefault(home, []).append(_plain(cell))
+            place = home
     cells = list(followers.get(-1, []))
     for home, original in enumerate(spine):
         cells.append(_put(original, given[first[home]] if home in first else None, notices))
@@ -257,6 +256,10 @@ def repair(source: dict[str, Any], submission: dict[str, Any]) -> Plan:
     ).get("name"):
         notices.append("the notebook did not name its kernel")
     return Plan(made, tuple(dict.fromkeys(notices)))
+
+
+def _same(one: Cell, other: Cell) -> bool:
+    return bool(one["source"].strip() == other["source"].strip())
 
 
 def _tell_duplicates(spine: list[Cell], matched: _Matched, notices: list[str]) -> None:

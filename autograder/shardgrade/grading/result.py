@@ -29,6 +29,19 @@ class GradeRequest:
     limits: Limits = field(default_factory=Limits)
     isolation: str = "auto"
 
+    def to_json(self) -> str:
+        """Write the request in one line; `from_json` reads it back, equal."""
+        return json.dumps(dataclasses.asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> GradeRequest:
+        """Read what `to_json` wrote."""
+        fields = json.loads(text)
+        fields["limits"] = Limits(**fields["limits"])
+        for name in ("submission_path", "source_path"):
+            fields[name] = Path(fields[name])
+        return cls(**fields)
+
 
 @dataclass(frozen=True, slots=True)
 class CellResult:

@@ -6,18 +6,20 @@ graded stays, the answers are run again, the fatal cell is left out.
 """
 
 import contextlib
+import gc
 import json
 import os
 import select
 import signal
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from shardbook.labs.registry import LABS
-from shardgrade.checks.judging import hidden_check
+from shardbook.labs.tasks import Task
+from shardgrade.checks.judging import expectations, hidden_check
 from shardgrade.grading import checker, names, repair
 from shardgrade.grading.digest import digest_of
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
@@ -55,7 +57,7 @@ class Worker:
     """Grades requests; keeps the sandbox of the last assignment warm."""
 
     def __init__(self) -> None:
-        checker.record_assessments()
+        checker.prepare()
         self._warm: _Assignment | None = None
 
     def close(self) -> None:
@@ -124,6 +126,10 @@ class Worker:
             secret.append(checkout.root() / "solutions")
         sandbox = ladder.Sandbox(rung, warmth, request.limits, secret)
         self._warm = _Assignment(key, source, names.given_by(source), sandbox)
+        for task in _tasks(request.assignment):
+            expectations(task)
+        gc.collect()
+        gc.freeze()  # else each check's process would copy what the collector touches
         return self._warm
 
     def _run(
@@ -168,10 +174,13 @@ class Worker:
 
 
 def _blocked(assignment: str) -> tuple[tuple[str, str], ...]:
+    tasks = _tasks(assignment)
+    return tuple((name, task.id) for task in tasks for name in hidden_check(task).blocked)
+
+
+def _tasks(assignment: str) -> tuple[Task, ...]:
     lab = LABS.get(assignment)
-    return tuple(
-        (name, t.id) for t in (lab.tasks if lab else ()) for name in hidden_check(t).blocked
-    )
+    return lab.tasks if lab else ()
 
 
 def _blank(source: dict[str, Any]) -> dict[str, Any]:
@@ -256,7 +265,7 @@ def _watch(
                     deadline = min(time.monotonic() + limits.cell_seconds + _SLACK, until)
                 elif what == "done":
                     state.done.setdefault(cell, event)
-                    state.timed_out |= event["timed_out"]
+                    state.timed_out |= event["timed_out"] or event["slow"]
                 elif what == "lost":
                     at, why = cell, event["why"]
                 else:
@@ -343,18 +352,6 @@ def _death(why: str) -> dict[str, Any]:
     return {"output_type": "error", "ename": "Died", "evalue": why, "traceback": [f"Died: {why}"]}
 
 
-def _request(fields: dict[str, Any]) -> GradeRequest:
-    fields["limits"] = Limits(**fields["limits"])
-    for name in ("submission_path", "source_path"):
-        fields[name] = Path(fields[name])
-    return GradeRequest(**fields)
-
-
-def request_line(request: GradeRequest) -> str:
-    """A request as a line for a worker."""
-    return json.dumps(asdict(request), default=str) + "\n"
-
-
 def main() -> None:
     """Answer the requests on standard input until it ends."""
     die_with_parent()
@@ -363,7 +360,7 @@ def main() -> None:
     worker = Worker()
     try:
         for line in sys.stdin:
-            result, timed_out = worker.grade(_request(json.loads(line)))
+            result, timed_out = worker.grade(GradeRequest.from_json(line))
             answer = {"result": result.to_json(), "timed_out": timed_out}
             answers.write(json.dumps(answer) + "\n")
             answers.flush()

@@ -57,6 +57,7 @@ class Handle:
             object.__setattr__(self, name, value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it over there."""
         return _ask(self, "call", *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -175,6 +176,10 @@ def _items(value: Any) -> list[Any]:
     return found
 
 
+def _swapped(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda mine, other: apply(other, mine)
+
+
 _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "call": lambda thing, *args, **kwargs: thing(*args, **kwargs),
     "getattr": getattr,
@@ -193,7 +198,7 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "str": lambda thing: str(thing)[:_LONGEST_TEXT],
     "repr": lambda thing: repr(thing)[:_LONGEST_TEXT],
     **{name: getattr(operator, name) for name in (*_COMPARISONS, *_BINARY, *_UNARY)},
-    **{f"r{name}": lambda a, b, f=getattr(operator, name): f(b, a) for name in _BINARY},
+    **{f"r{name}": _swapped(getattr(operator, name)) for name in _BINARY},
 }
 #: what a student's process may ask of what a check passed to it
 _OPEN: Final = frozenset({"call", "len", "truth", "list", "next", "getitem"})
@@ -239,6 +244,7 @@ class Peer:
         #: why the other side can't be asked any more
         self.lost: str | None = None
         self.timed_out = False
+        self.slow = False
 
     def export(self, number: int, thing: Any) -> None:
         """Offer ``thing`` under a number that the other side knows."""
@@ -254,33 +260,64 @@ class Peer:
     def request(
         self, number: int, operation: str, args: Any, kwargs: Any, lineage: bool = False
     ) -> Any:
-        """Have the other side do something; returns its value or raises its exception."""
+        """Have the other side do something; returns its value or raises its exception.
+
+        Arguments that it changed are changed here too; what it printed is printed here.
+        """
         with self._lock:
-            if self.lost:
-                raise PeerLost(self.lost)
-            message = {
-                "on": number,
-                "op": operation,
-                "a": [self._encode(item) for item in args],
-                "k": {name: self._encode(item) for name, item in kwargs.items()},
-            }
-            reply = self._exchange(pack(message))
+            reply = self._exchange(number, operation, args, kwargs)
             for text, stream in ((reply.get("p"), sys.stdout), (reply.get("e"), sys.stderr)):
                 if isinstance(text, str) and text:
                     stream.write(text)
-            try:
-                self._lineage = lineage
-                for place, changed in (reply.get("m") or {}).items():
-                    old = args[int(place)] if place.isdigit() else kwargs[place]
-                    _write_back(old, self._decode(changed))
-                if (error := reply.get("x")) is None:
-                    return self._decode(reply.get("r"))
-                raised = self._exception(error)
-            except (LookupError, TypeError, AttributeError) as error:
-                raise WireError(f"the reply can't be read ({type(error).__name__})") from None
-        raise raised
+            for place, changed in self._changes(reply).items():
+                _write_back(args[int(place)] if place.isdigit() else kwargs[place], changed)
+            return self._result(reply, lineage)
 
-    def _exchange(self, data: bytes) -> dict[str, Any]:
+    def call_within(
+        self, seconds: float, number: int, args: tuple[Any, ...]
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """Call a function for at most so long; returns its value, and the arguments afterwards.
+
+        The arguments here stay as they are, and what it printed is dropped. Running out of time
+        counts as `slow` and not as `timed_out`.
+        """
+        with self._lock:
+            kept = self.deadline, self.timed_out
+            mine = time.monotonic() + seconds
+            self.deadline = mine if self.deadline is None else min(mine, self.deadline)
+            try:
+                reply = self._exchange(number, "call", args, {})
+                after = list(args)
+                for place, changed in self._changes(reply).items():
+                    after[int(place)] = changed
+                return self._result(reply, lineage=False), tuple(after)
+            finally:
+                self.slow |= self.timed_out
+                self.deadline, self.timed_out = kept
+
+    def _changes(self, reply: dict[str, Any]) -> dict[str, Any]:
+        changes = reply.get("m") or {}
+        if not isinstance(changes, dict):
+            raise WireError("not readable")
+        return {place: self._decode(data) for place, data in changes.items()}
+
+    def _result(self, reply: dict[str, Any], lineage: bool) -> Any:
+        error = reply.get("x")
+        if error is not None:
+            raise self._exception(error if isinstance(error, dict) else {})
+        self._lineage = lineage
+        return self._decode(reply.get("r"))
+
+    def _exchange(self, number: int, operation: str, args: Any, kwargs: Any) -> dict[str, Any]:
+        if self.lost:
+            raise PeerLost(self.lost)
+        message = {
+            "on": number,
+            "op": operation,
+            "a": [self._encode(item) for item in args],
+            "k": {name: self._encode(item) for name, item in kwargs.items()},
+        }
+        data = pack(message)
         try:
             self._channel.send(data)
             return self._await_reply()
@@ -493,11 +530,13 @@ def _builtin_base(kind: type) -> type:
     return next(base for base in kind.__mro__ if base.__module__ == "builtins")
 
 
+_EXCEPTIONS_FROM: Final = frozenset({"numpy", "shardbook", *sys.stdlib_module_names})
+
+
 def _known_exception(module: str, name: str) -> type[BaseException] | None:
     top = module.partition(".")[0]
-    if top == "unittest" or top not in {"numpy", "shardbook", *sys.stdlib_module_names}:
-        if module != "builtins":
-            return None
+    if top == "unittest" or top not in _EXCEPTIONS_FROM:
+        return None
     found = getattr(builtins if module == "builtins" else sys.modules.get(module), name, None)
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 

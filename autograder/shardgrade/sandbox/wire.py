@@ -31,8 +31,10 @@ _ARRAY_KINDS: Final = "biufcSU"
 _ENGINE: Final = "shardbook"
 _TYPES: Final = {
     kind.__name__: kind
-    for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
-    + (object, type, slice, bytearray, type(None), Fraction, Decimal)
+    for kind in (
+        *(bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range),
+        *(object, type, slice, bytearray, type(None), Fraction, Decimal),
+    )
 }
 
 
@@ -72,9 +74,11 @@ def encode(value: Any, reference: Callable[[Any], Any], depth: int = _DEEPEST) -
         return value if math.isfinite(value) else ["f", repr(value)]
     if depth == 0:
         raise WireError("nested too deep")
-    for base, encoder in _ENCODERS:
-        if isinstance(value, base) and (base not in _EXACT or kind is base):
-            return encoder(value, lambda item: encode(item, reference, depth - 1))
+    encoder = _ENCODERS.get(kind) or next(
+        (_ENCODERS[base] for base in kind.__mro__ if base in _ENCODERS and base not in _EXACT), None
+    )
+    if encoder is not None:
+        return encoder(value, lambda item: encode(item, reference, depth - 1))
     if (known := _encode_known(value, kind, reference, depth)) is not None:
         return known
     return reference(value)
@@ -138,22 +142,22 @@ def _pairs(value: dict[Any, Any]) -> Iterator[Any]:
 
 _Inner = Callable[[Any], Any]
 
-#: looked through in order; a subclass crosses as the base, but for those in `_EXACT`
-_ENCODERS: Final[tuple[tuple[type, Callable[[Any, _Inner], Any]], ...]] = (
-    (list, lambda v, inner: ["l", *map(inner, list.__iter__(v))]),
-    (tuple, lambda v, inner: ["t", *map(inner, tuple.__iter__(v))]),
-    (dict, lambda v, inner: ["d", *map(inner, _pairs(v))]),
-    (set, lambda v, inner: ["s", *map(inner, set.__iter__(v))]),
-    (frozenset, lambda v, inner: ["z", *map(inner, frozenset.__iter__(v))]),
-    (bytes, lambda v, inner: ["b", _to_text(bytes.__getitem__(v, slice(None)))]),
-    (bytearray, lambda v, inner: ["B", _to_text(bytearray.__getitem__(v, slice(None)))]),
-    (complex, lambda v, inner: ["c", inner(v.real), inner(v.imag)]),
-    (range, lambda v, inner: ["r", inner(v.start), inner(v.stop), inner(v.step)]),
-    (slice, lambda v, inner: ["S", inner(v.start), inner(v.stop), inner(v.step)]),
-    (Fraction, lambda v, inner: ["q", inner(v.numerator), inner(v.denominator)]),
-    (Decimal, lambda v, inner: ["D", str(v)]),
-    (EllipsisType, lambda v, inner: ["."]),
-)
+#: a subclass crosses as the base, but for those in `_EXACT`
+_ENCODERS: Final[dict[type, Callable[[Any, _Inner], Any]]] = {
+    list: lambda v, inner: ["l", *map(inner, list.__iter__(v))],
+    tuple: lambda v, inner: ["t", *map(inner, tuple.__iter__(v))],
+    dict: lambda v, inner: ["d", *map(inner, _pairs(v))],
+    set: lambda v, inner: ["s", *map(inner, set.__iter__(v))],
+    frozenset: lambda v, inner: ["z", *map(inner, frozenset.__iter__(v))],
+    bytes: lambda v, inner: ["b", _to_text(bytes.__getitem__(v, slice(None)))],
+    bytearray: lambda v, inner: ["B", _to_text(bytearray.__getitem__(v, slice(None)))],
+    complex: lambda v, inner: ["c", inner(v.real), inner(v.imag)],
+    range: lambda v, inner: ["r", inner(v.start), inner(v.stop), inner(v.step)],
+    slice: lambda v, inner: ["S", inner(v.start), inner(v.stop), inner(v.step)],
+    Fraction: lambda v, inner: ["q", inner(v.numerator), inner(v.denominator)],
+    Decimal: lambda v, inner: ["D", str(v)],
+    EllipsisType: lambda v, inner: ["."],
+}
 # The parts of these are read through attributes, which a subclass could have changed. A scalar's
 # subclass is not plain: an IntEnum or a str of one's own stays an object with its own class.
 _EXACT: Final = frozenset({complex, range, slice, Fraction, Decimal})
