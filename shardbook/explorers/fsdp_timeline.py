@@ -199,7 +199,7 @@ def _told(policy: Policy) -> str:
     return (
         f"{'two streams' if policy.overlap else 'one stream'}, prefetch "
         f"{policy.forward_prefetch} forward and {policy.backward_prefetch} backward, {limit}, "
-        f"{format_seconds(policy.issue)} to issue an action"
+        f"{policy.issue:g} s to issue an action"
     )
 
 
@@ -241,7 +241,7 @@ EXPLORER = Explorer(
             "The host's time to issue an action",
             "0",
             tuple(
-                (text, format_seconds(float(text)))
+                (text, format_seconds(float(text)) if float(text) else "nothing")
                 for text in ("0", "0.0001", "0.001", "0.1", "0.25", "0.5", "1")
             ),
         ),
