@@ -43,7 +43,7 @@ def read_plan(
             if not _is_transfer(move):
                 wanted = "a transfer of three ints (source, target, chunk)"
                 return Fault(f"round {number}", wanted, show(move))
-        rounds.append(tuple(Transfer(*move[:3], adds) for move in moves))
+        rounds.append(tuple(Transfer(move[0], move[1], move[2], adds) for move in moves))
     ring = tuple(order)
     return Plan(collective, ring, contract(collective, ring, sizes, len(ring)), tuple(rounds))
 
