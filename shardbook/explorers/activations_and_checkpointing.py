@@ -225,7 +225,7 @@ def _table(state: _State) -> Table:
     rows += [
         (
             f"{row.interval}{_remark(row, state)}",
-            f"{row.held} × {format_bytes(state.checkpoint, binary=True)}",
+            f"{_alive(row)}, {format_bytes(state.checkpoint, binary=True)} each",
             f"{row.recomputed} × {format_bytes(state.layer, binary=True)}",
             format_bytes(row.peak_bytes, binary=True),
             f"{state.extra:.1%}",
@@ -235,11 +235,20 @@ def _table(state: _State) -> Table:
     ]
     return Table(
         f"Peak of the activations by checkpoint interval, {state.model.layers} layers of"
-        f" {state.model.heads} heads and tensor parallelism {state.tensor_parallel}:"
-        f" {_of_a_layer(state)}",
-        ("interval", "checkpoints", "layers recomputed", "peak", "extra compute"),
+        f" {state.model.heads} heads{_split(state)}: {_of_a_layer(state)}",
+        ("interval", "checkpoints at the peak", "layers at the peak", "peak", "extra compute"),
         tuple(rows),
     )
+
+
+def _split(state: _State) -> str:
+    ranks = state.tensor_parallel
+    return f" on {ranks} tensor-parallel ranks" if ranks > 1 else ""
+
+
+def _alive(row: Interval) -> str:
+    """How many checkpoints are alive at the peak; "10 of 11" if backward has passed the last segment."""
+    return f"{row.held}" if row.held == row.checkpoints else f"{row.held} of {row.checkpoints}"
 
 
 def _remark(row: Interval, state: _State) -> str:
@@ -249,12 +258,18 @@ def _remark(row: Interval, state: _State) -> str:
     )
 
 
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
 def _sentence(state: _State) -> str:
     chosen, best = state.chosen, state.best
     where = "at every layer" if chosen.interval == 1 else f"every {chosen.interval} layers"
     found = (
         f"With a checkpoint {where} the activations peak at"
-        f" {format_bytes(chosen.peak_bytes, binary=True)}, where keeping all takes"
+        f" {format_bytes(chosen.peak_bytes, binary=True)} ({_alive(chosen)}"
+        f" checkpoint{_s(chosen.checkpoints)} and {chosen.recomputed} layer{_s(chosen.recomputed)}),"
+        " where keeping all takes"
         f" {format_bytes(state.everything, binary=True)}, for {state.extra:.1%} more compute"
     )
     if chosen.peak_bytes == best.peak_bytes:

@@ -16,9 +16,10 @@ _MOST_BYTES: Final = 10**18
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Checkpoints every ``interval`` layers: how many there are, and the peak in bytes (B).
+    """Checkpoints every ``interval`` layers: how many forward makes, and the peak in bytes (B).
 
-    At the peak ``held`` of them are alive, beside the activations of ``recomputed`` layers.
+    At the peak ``held`` of them are alive, beside the activations of ``recomputed`` layers: all of
+    them when backward begins, one fewer when the last segment is short and the peak comes after it.
     """
 
     interval: int
@@ -33,9 +34,10 @@ def checkpoint_peak_bytes(
 ) -> int:
     """Peak bytes (B) of activations in backward with a checkpoint every ``interval`` layers (S14).
 
-    When backward is in a segment, the checkpoints up to it are still held, and the segment's own
-    activations have been recomputed. The last segment may be short, so the peak is in it or in the
-    one before.
+    Forward makes ⌈layers / interval⌉ checkpoints. When backward enters a segment, the checkpoints
+    up to it are alive, and so are the segment's own activations; when it leaves, both are freed.
+    Backward begins with the last segment. That one is short when the interval does not divide the
+    layers, and then the peak may come in the one before it, with one checkpoint fewer.
 
     Raises:
         InputError: layers not in 1…10⁵, interval not in 1…layers, bytes not whole or not positive.
@@ -82,7 +84,8 @@ def best_interval(layers: int, layer_bytes: int, checkpoint_bytes: int) -> Inter
 def extra_compute(backward_over_forward: float = 2.0) -> float:
     """Extra compute of recomputing every layer once, as a fraction of forward and backward (S14).
 
-    1/3 with a backward of two forwards, whatever the interval.
+    1/3 with a backward of two forwards, whatever the interval. (Who keeps the last segment's
+    activations from forward recomputes fewer layers: ``layers`` less that segment.)
 
     Raises:
         InputError: backward_over_forward is not a number in 0…100.
@@ -95,7 +98,9 @@ def selective_extra_compute(sequence: int, hidden: int) -> float:
 
     s / (3 (6h + s)): a layer's forward has 24·b·s·h² + 4·b·s²·h FLOP, of which attention over
     the sequence is 4·b·s²·h; backward takes twice as much. Derived here, for layers without biases,
-    norms and the output projection to the vocabulary.
+    norms and the output projection to the vocabulary. Korthikanti et al. (MLSys 2023, §5) are
+    quoted with 2.7 % for GPT-3. That agrees with s / 6h, attention over the other products of one
+    forward; over forward and backward it is a third of this.
 
     Raises:
         InputError: sequence or hidden is not a whole positive number.

@@ -220,8 +220,8 @@ def _m27() -> Correction:
             f"At MP 1 {one.exact / _BILLION:.4f} billion fit, printed {one.printed}.",
             f"16 × {one.rounded / _BILLION:g} = {sixteen.rounded / _BILLION:g}, as printed;"
             f" 16 × {one.exact / _BILLION:.4f} = {sixteen.exact / _BILLION:.1f}.",
-            f"The difference is {100 * sixteen.relative_difference:.2f} %: equal only after"
-            " rounding, and only at MP 1.",
+            f"The difference is {100 * sixteen.relative_difference:.2f} %. At stage 1 the rounded"
+            " values agree only at MP 1.",
         ),
     )
 

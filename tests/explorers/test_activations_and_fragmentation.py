@@ -32,6 +32,18 @@ def test_the_lecture_s_five_intervals_are_in_the_table() -> None:
     assert "an interval of 3 needs least, 352 MiB" in activations().sentence
 
 
+def test_a_short_last_segment_moves_the_peak_to_the_one_before_it() -> None:
+    # 32 = 10 × 3 + 2: backward begins with 11 checkpoints and 2 layers, 304 MiB; then come 10 and
+    # 3, 352 MiB.
+    rows = {row[0].split()[0]: row[1:4] for row in activations(interval="3").table.rows}
+    assert rows["3"] == ("10 of 11, 16 MiB each", "3 × 64 MiB", "352 MiB")
+    assert rows["4"] == ("8, 16 MiB each", "4 × 64 MiB", "384 MiB")
+    assert rows["12"] == ("2 of 3, 16 MiB each", "12 × 64 MiB", "800 MiB")
+    assert rows["32"][0] == "1, 16 MiB each"
+    assert "352 MiB (10 of 11 checkpoints and 3 layers)" in activations(interval="3").sentence
+    assert "(1 checkpoint and 32 layers)" in activations(interval="32").sentence
+
+
 def test_by_the_published_formula_every_layer_is_best() -> None:
     layer = 2048 * 4096 * (34 + 5 * 32 * 2048 / 4096)
     view = activations(formula="published")
