@@ -28,10 +28,14 @@ def backup(layout: Layout, why: str) -> Path | None:
     layout.backups.mkdir(parents=True, exist_ok=True)
     partial = layout.backups / ".writing.db"
     partial.unlink(missing_ok=True)
-    if layout.sqlite:
-        _copy_file(layout.sqlite, partial)
-    else:
-        _copy_rows(layout, partial)
+    try:
+        if layout.sqlite:
+            _copy_file(layout.sqlite, partial)
+        else:
+            _copy_rows(layout, partial)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     there = backups(layout)
     if there and _hash(there[-1]) == _hash(partial):
         partial.unlink()
