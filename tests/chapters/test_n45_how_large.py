@@ -38,6 +38,7 @@ def test_models_against_cards(page: Executed) -> None:
     # 64 copies of 12 bytes for 1.5 × 10⁹ parameters, all but one of them repeated
     assert page.said["optimizers"] == f"{64 * 12 * 1.5e9 / 1e12:g} TB" == "1.152 TB"
     assert page.said["repeated"] == "1.134 TB"
+    assert (page.said["optimizer_each"], page.said["optimizer"]) == ("12", "18 GB")
 
 
 def test_fewest_cards_by_recipe(page: Executed) -> None:
@@ -124,7 +125,7 @@ def test_the_four_moments(page: Executed) -> None:
         "activations": (forward, full, 0, 0, 0),
         "shards of gradients": (0, done, 8.75, 0, 0),
         "one layer's whole gradient": (0, whole, 0, 0, 0),
-        "one layer's gradients in FP32": (0, 0, in_fp32, 0, 0),
+        "its piece of one layer's gradients, in FP32": (0, 0, in_fp32, 0, 0),
         "all weights": (0, 0, 0, 0, 140),
     }
     for what, sizes in expected.items():
@@ -169,13 +170,19 @@ def test_states_that_fit_break_in_backward(page: Executed) -> None:
 def test_each_claim_is_put_right_from_its_numbers(page: Executed) -> None:
     """M5 to M9, M22 and M27 (S38)"""
     for claim, told in {
+        "m6": ("16 B", "112 GB"),
+        "m9": ("61 cards", "81 cards", "92 cards", "102 cards"),
+        "m22": ("65.6 %", "75 %", "14 GB", "112 GB"),
+        "m27": ("121.6", "122.3", "0.55 %", "At stage 1"),
+    }.items():
+        why = page.said[f"{claim}_why"]
+        assert page.said[claim] and all(number in why for number in told), (claim, why)
+    asked = next(text for text in page.questions() if text.startswith("M8. "))
+    assert f"a rank are {70 * 12 / 16:g} GB" in asked
+    for claim, told in {
         "M5": ("56 GB", "84 GB", "112 GB"),
-        "M6": ("16 B", "112 GB"),
         "M7": ("105 GB", "11 cards", "14 cards", "take 16"),
         "M8": ("70 GB", "52.5 GB"),
-        "M9": ("61 cards", "81 cards", "92 cards", "102 cards"),
-        "M22": ("65.6 %", "75 %", "14 GB", "112 GB"),
-        "M27": ("121.6", "122.3", "0.55 %"),
     }.items():
         right = next(
             option.because
@@ -206,6 +213,5 @@ def test_exercises(page: Executed) -> None:
     assert said["allowed"] == f"{640 / 70:.3g}"
     assert (said["sgd"], said["sgd_states"]) == ("8", "70 GB")
     assert said["eight_bit"] == f"{10 + 8 / 2048:.6g}" and said["eight_bit_states"] == "87.53 GB"
-    assert (said["gpt_3_answer"], said["gpt_3_floor"]) == (str(2800 // 40), "350 GB")
     assert said["copied"] == f"{70 * 20 / 16} GB" and said["copied_extra"] == "17.5 GB"
     assert said["copied_answer"] == "18"  # 1400 / 80 = 17.5

@@ -17,8 +17,11 @@ def test_the_activations_of_a_layer_follow_the_paper(page: Executed) -> None:
     assert 11 + 19 + 4 == 34
     full = TEXT * (34 + 5 * 32 * 2048 / 4096)
     fused = TEXT * 34
-    assert page.said["full"] == f"{full / 1e6:.0f} MB" == "956 MB"
-    assert page.said["fused"] == f"{fused / 1e6:.0f} MB" == "285 MB"
+    assert page.said["full"] == f"{full / 2**20:.0f} MiB" == "912 MiB"
+    assert page.said["fused"] == f"{fused / 2**20:.0f} MiB" == "272 MiB"
+    assert page.said["all_full_binary"] == f"{32 * full / 2**30:.1f} GiB" == "28.5 GiB"
+    # one checkpoint of two bytes an element for each of 32 layers, and one layer
+    assert page.said["fused_peak"] == f"{(32 * 2 * TEXT + fused) / 1e6:.0f} MB"
     assert page.said["times"] == f"{full / (8 * TEXT):.1f}" == "14.2"
     assert page.said["matrix"] == "70%"  # 80 of 114
     assert page.said["all_full"] == f"{32 * full / 1e9:.1f} GB"
@@ -60,10 +63,29 @@ def test_checkpointing_gives_the_lecture_s_numbers(page: Executed) -> None:
     assert page.said["half"] == "16.7%"
 
 
+def test_a_short_last_group_has_every_checkpoint_but_not_the_peak(page: Executed) -> None:
+    # inputs of layers 0, 3, …, 30 are kept: eleven, and the last group is layers 30 and 31
+    starts = range(0, 32, 3)
+    said = page.said
+    assert (said["k3"], said["k3_all"], said["k3_short"]) == ("3", str(len(starts)), str(32 - 30))
+    assert said["k3_start"] == f"{11 * 16 + 2 * 64} MiB" == "304 MiB"
+    # backward leaves it: one checkpoint fewer, a full group
+    assert said["k3_held"] == str(len(starts) - 1)
+    assert said["best_peak"] == f"{10 * 16 + 3 * 64} MiB" == "352 MiB"
+    asked = next(
+        x for x in page.shown if hasattr(x, "options") and "Which interval needs" in x.text
+    )
+    right = next(option.because for option in asked.options if option.correct)
+    assert right.startswith("At the peak 10 of 11 checkpoints and 3 layers are alive: 352 MiB.")
+
+
 def test_selective_recomputation_repeats_a_small_part(page: Executed) -> None:
     # 4bs²h of 3 (24bsh² + 4bs²h)
     part = 4 * 2048**2 * 4096 / (3 * (24 * 2048 * 4096**2 + 4 * 2048**2 * 4096))
     assert page.said["selective"] == f"{part:.1%}"
+    # GPT-3, width 12,288: the figure in print is s/6h, the share of one forward, three times ours
+    assert page.said["gpt_3_forward"].startswith("2.7")
+    assert page.said["gpt_3"] == f"{2048 / 3 / (6 * 12288 + 2048):.1%}"
 
 
 def test_zero_s_checkpoints_are_twice_what_is_printed(page: Executed) -> None:
@@ -76,6 +98,7 @@ def test_buffers_grow_with_the_model_until_they_are_constant(page: Executed) -> 
     # S40: 1.5B → 6 GB, 3B → 12 GB, 175B → 700 GB; DDP's bucket of 25
     rows = page.tables()["The buffer for fused gradients"]
     assert [row[1] for row in rows] == ["6 GB", "12 GB", "700 GB"]
+    assert (page.said["fusing"], page.said["fused_buffer"]) == ("1.5B", "6 GB")
     assert {row[2] for row in rows} == {"25 MiB"}
 
 
@@ -110,13 +133,16 @@ def test_faded_and_blank_cases(page: Executed) -> None:
     assert (said["ex_fits"], said["ex_two"]) == ("2 and 3", f"{12 * 10 + 2 * 40} MiB")
     assert f"{8 * 10 + 3 * 40} MiB" == said["ex_two"]
     assert said["ex_root"] == f"{(24 * 10 / 40) ** 0.5:.2f}"
+    # every second of 32 layers whole, a checkpoint for each other one, and one layer again
+    assert said["half_peak"] == f"{(16 * 64 + 16 * 16 + 64) / 1024:.4g} GiB"
 
 
 def test_working_memory_grows_with_the_square_of_the_width(page: Executed) -> None:
     # S43: 4 · h · 4h bytes, 8K 1.1 GB, 64K 68.7 GB
     rows = page.tables()["Working memory of the largest product, and one of its tensors"]
-    assert {row[0]: row[1] for row in rows}["8,192"] == f"{16 * 8192**2 / 1e9:.2f} GB"
-    assert page.said["widest"] == "68.7 GB"
+    assert {row[0]: row[1] for row in rows}["8,192"] == f"{16 * 8192**2 / 2**30:g} GiB"
+    assert page.said["widest"] == "64 GiB"
+    assert page.said["mine"] == f"{16 * 4096**2 / 2**20:g} MiB"
     by_width = {row[0]: row for row in rows}
     assert by_width["16,384"][2] == by_width["65,536"][3] == "2 GiB"
     assert (page.said["untiled"], page.said["tiled"], page.said["gain"]) == (
@@ -143,7 +169,11 @@ def test_the_ledger_adds_lines_that_no_stage_cuts(page: Executed) -> None:
         "32 GB",
         f"{25 * 2**20 / 1e6:.1f} MB",
         f"{16 * 4096**2 / 1e6:.0f} MB",
+        # 80 GB do not hold the careless choices; the careful ones leave more than half
+        f"{(32e9 + 32 * TEXT * 114 + 32e9 + 16 * 4096**2) / 1e9:.1f} GB",
+        f"{(32e9 + TEXT * (2 * 32 + 34) + 25 * 2**20 + 16 * 4096**2) / 1e9:.1f} GB",
     ]
+    assert float(rows[-2][1].split()[0]) > 80 > 2 * float(rows[-1][1].split()[0])
 
 
 def test_the_page_asks_enough(page: Executed) -> None:
