@@ -1,0 +1,140 @@
+"""The explorers of schedules: their numbers against closed forms, their pictures against the run."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardbook.errors import InputError
+from shardbook.explorers.controls import Text
+from shardbook.explorers.html import page_html
+from shardbook.explorers.pipeline_timeline import spoken
+from shardbook.explorers.registry import get
+from shardbook.schedules.pipeline import format_order, make_order
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@given(st.integers(2, 8), st.integers(1, 64), st.sampled_from(["gpipe", "looped-bfs"]))
+@settings(derandomize=True, deadline=None, max_examples=40)
+def test_the_pipelines_bubble_is_the_formulas(stages: int, m: int, schedule: str) -> None:
+    chunks = 1 if schedule == "gpipe" else 2
+    state = {"schedule": schedule, "stages": str(stages), "micro_batches": str(m), "chunks": "2"}
+    sentence = get("pipeline").view(state).sentence
+    lost = (stages - 1) / chunks
+    assert f"of which {lost / (m + lost):.1%} are idle" in sentence
+    assert f"or {lost / m:.1%} on top" in sentence
+    assert f"at most {m}." in sentence
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 8])
+def test_live_micro_batches_of_1f1b_fall_by_rank(stages: int) -> None:
+    state = {"schedule": "1f1b", "stages": str(stages), "micro_batches": "16", "step": "400"}
+    rows = get("pipeline").view(state).table.rows
+    assert [row[3] for row in rows] == [str(stages - rank) for rank in range(stages)]
+    assert {row[2] for row in rows} == {"0"}, "nothing is held after the last moment"
+    assert {row[1] for row in rows} == {"idle"}
+
+
+def test_a_moment_says_what_runs() -> None:
+    view = get("pipeline").view({"schedule": "gpipe", "step": "2"})
+    assert [row[1] for row in view.table.rows] == ["0F2", "1F1", "2F0", "idle"]
+    assert [row[2] for row in view.table.rows] == ["3", "2", "1", "0"]
+
+
+def test_every_computation_is_drawn_once() -> None:
+    for schedule, kinds in (("1f1b", 2), ("zbv", 6)):
+        view = get("pipeline").view({"schedule": schedule})
+        paths = ElementTree.fromstring(view.figure).findall(f"{SVG}path")
+        drawn = sum(path.get("d", "").count(f"v{24}h") for path in paths)
+        assert drawn == 4 * 8 * kinds
+
+
+def test_eight_stages_and_64_micro_batches_stay_a_small_picture() -> None:
+    for schedule in ("1f1b", "gpipe", "zbv"):
+        state = {"schedule": schedule, "stages": "8", "micro_batches": "64"}
+        assert get("pipeline").view(state).figure.count("<") < 120
+
+
+def test_what_a_schedule_refuses_names_the_control() -> None:
+    with pytest.raises(InputError) as caught:
+        get("pipeline").view({"schedule": "1f1b", "micro_batches": "2"})
+    assert caught.value.argument == "micro_batches"
+
+
+def test_chunks_are_said_as_parts_of_a_rank() -> None:
+    assert [spoken(count, 2) for count in (0, 1, 2, 11)] == ["0", "½", "1", "5½"]
+    assert (spoken(7, 4), spoken(4, 3)) == ("1¾", "1.33")
+
+
+def test_a_typed_order_gives_its_fault_or_its_time() -> None:
+    editor = get("action-list")
+    done = editor.view({"actions": format_order(make_order("1f1b", 4, 8))})
+    assert "in 33 s: 27.3% of the time is idle, which is 37.5% on top" in done.sentence
+    assert "4, 3, 2, 1 by rank" in done.sentence
+    fault = editor.view({"actions": "0F0 0B0 0F1 0B1\n1F0 1B0 1B1 1F1"})
+    assert "Rank 1, step 2, 1B1: deadlock" in fault.sentence
+    texts = [text.text or "" for text in ElementTree.fromstring(fault.figure).iter(f"{SVG}text")]
+    assert [text for text in texts if text.startswith("✗")] == ["✗ 1B1"]
+    assert fault.table.rows[1][3] == "✗ 1B1"
+
+
+def test_a_fault_far_along_is_in_the_picture() -> None:
+    order = format_order(make_order("gpipe", 2, 12)) + " 1B6"
+    view = get("action-list").view({"actions": order})
+    assert view.sentence == "This can't run. Rank 1, step 24, 1B6: it runs a second time."
+    assert "✗ 1B6" in view.figure
+    assert ">24<" in view.figure and ">15<" not in view.figure
+
+
+@pytest.mark.parametrize("text", ["hello", "-", "0F0 0X1", "0F0\n" * 9, "0F0 " * 97])
+def test_what_is_no_order_is_refused_beside_the_text(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        get("action-list").view({"actions": text})
+    assert caught.value.argument == "actions"
+
+
+def test_the_menu_fills_the_text_and_the_page_holds_both() -> None:
+    editor = get("action-list")
+    control = editor.controls[0]
+    assert isinstance(control, Text)
+    html = page_html(editor, {"actions": control.presets[2][1]})
+    chosen = re.search(r"<option[^>]* selected>([^<]*)", html)
+    assert chosen and chosen[1] == control.presets[2][0]
+    area = re.search(r"<textarea[^>]*>([^<]*)</textarea>", html)
+    assert area and area[1] == control.presets[2][1]
+
+
+def test_a_step_is_what_the_two_streams_make_of_it() -> None:
+    takes = 14 * 10e-6 + 14 / 8 * 576 * 2**20 / 50e9
+    rows = {row[0]: row[1:] for row in get("bucket-size").view({"bucket": "600MiB"}).table.rows}
+    assert rows["600 MiB (chosen)"][0] == "1"
+    assert rows["600 MiB (chosen)"][3] == f"{1e3 * (37.5e-3 + takes):.3g} ms"
+    assert rows["600 MiB (chosen)"][1] == rows["600 MiB (chosen)"][2]
+
+
+def test_every_bar_stands_for_a_row() -> None:
+    view = get("bucket-size").view({"bucket": "30MiB", "slow": "1.25", "contention": "0.25"})
+    texts = [text.text for text in ElementTree.fromstring(view.figure).iter(f"{SVG}text")]
+    for row in view.table.rows:
+        assert row[0].split()[0] in texts
+        assert row[4].split()[0] in texts
+    assert "slow rank" in texts
+
+
+def test_a_slow_rank_lengthens_computing_for_all() -> None:
+    at = {
+        slow: get("bucket-size").view({"bucket": "600MiB", "slow": slow}) for slow in ("1", "1.5")
+    }
+    last = {slow: float(view.table.rows[-1][4].split()[0]) for slow, view in at.items()}
+    assert last["1.5"] - last["1"] == pytest.approx(0.5 * 37.5, abs=0.11)
+
+
+def test_the_control_refuses_a_long_text() -> None:
+    control = Text("lines", "Lines", (("one", "1"),), most=5)
+    assert control.parse("12\n45") == "12\n45"
+    for text in (" \n", "123456"):
+        with pytest.raises(InputError, match="lines"):
+            control.parse(text)
