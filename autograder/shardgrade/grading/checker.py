@@ -101,7 +101,7 @@ def limit_memory(memory: int) -> None:
 
 
 def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[..., None]) -> None:
-    """Run all cells; ``tell`` gets the events ``begin``, ``done`` and ``lost``."""
+    """Run all cells; ``tell`` gets the events ``begin``, ``done``, then ``lost`` or ``end``."""
 
     def stop() -> None:
         with contextlib.suppress(OSError):
@@ -132,6 +132,7 @@ def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[
             found["points"] = 0.0
             found["error"] = found.get("error") or "no result in time"
         tell(event="done", cell=index, **found)
+    tell(event="end")
 
 
 def _in_sandbox(run_cell: Callable[[str], Any], cell: repair.Cell, test: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from shardgrade.grading.digest import digest_of
+from shardgrade.grading import repair
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.sandbox.limits import Limits
 
@@ -59,11 +59,21 @@ class WorkerProcess:
 
 
 def _failed(request: GradeRequest, why: str) -> SubmissionResult:
-    cells: tuple[CellResult, ...] = ()
-    wrong = (f"the grader failed: {why}",)
+    notebook = repair.blank(repair.read_source(request.source_path))
+    settings = [repair.settings_of(cell) for cell in notebook["cells"] if repair.is_graded(cell)]
     return SubmissionResult(
-        *(request.student, request.assignment, "{}", cells, (), wrong),
-        *(0.0, request.isolation, digest_of(request)),
+        student=request.student,
+        assignment=request.assignment,
+        notebook=json.dumps(notebook, indent=1),
+        cells=tuple(
+            CellResult(str(one.get("grade_id")), 0.0, float(one.get("points", 0)), error=why)
+            for one in settings
+        ),
+        put_right=(),
+        went_wrong=(f"the grader failed: {why}",),
+        seconds=0.0,
+        isolation=request.isolation,
+        digest="",  # so that it is graded again the next time
     )
 
 

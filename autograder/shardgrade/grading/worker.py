@@ -29,6 +29,8 @@ from shardgrade.sandbox.limits import Limits
 
 # How much longer (s) than a cell's limit a check's process may take before it is killed.
 _SLACK: Final = 3.0
+_LOOK_UP_EVERY: Final = 1.0
+_PARENT: Final = os.getppid()
 _CHECKS_MEMORY: Final = 3 * 1024**3
 _SKIPPED_FOLDERS: Final = (".ipynb_checkpoints", "__pycache__", ".git")
 
@@ -81,7 +83,7 @@ class Worker:
             put_right = (*odd, *notices, *plan.put_right)
         except repair.Unreadable as reason:
             state.went_wrong.append(str(reason))
-            notebook = _blank(warm.source)
+            notebook = repair.blank(warm.source)
         else:
             files = _supporting_files(request, path)
             self._run(request, notebook["cells"], files, state, began)
@@ -183,10 +185,6 @@ def _tasks(assignment: str) -> tuple[Task, ...]:
     return lab.tasks if lab else ()
 
 
-def _blank(source: dict[str, Any]) -> dict[str, Any]:
-    return repair.repair(source, {"cells": [], "metadata": {}}).notebook
-
-
 def _supporting_files(request: GradeRequest, notebook: Path) -> dict[str, bytes]:
     """The files beside the notebooks: the student's, and over them the assignment's."""
     found: dict[str, bytes] = {}
@@ -226,7 +224,6 @@ def _fork(job: checker.Job, talk: Any, interrupt: Any) -> tuple[int, int]:
             _write(writer, checker.event_line(**event))
 
         checker.run(job, talk, interrupt, tell)
-        tell(event="end")
         code = 0
     finally:
         os._exit(code)
@@ -249,7 +246,12 @@ def _watch(
     try:
         deadline = min(time.monotonic() + limits.cell_seconds + _SLACK, until)
         while True:
-            if not poll.poll(max(0, 1000 * (deadline - time.monotonic()))):
+            left = deadline - time.monotonic()
+            if not poll.poll(1000 * min(max(0.0, left), _LOOK_UP_EVERY)):
+                if os.getppid() != _PARENT:  # nobody waits for the result any more
+                    sys.exit(1)
+                if left > _LOOK_UP_EVERY:
+                    continue
                 state.timed_out = True
                 return at, "no result in time"
             part = os.read(reader, 1 << 20)
@@ -354,7 +356,6 @@ def _death(why: str) -> dict[str, Any]:
 
 def main() -> None:
     """Answer the requests on standard input until it ends."""
-    die_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     worker = Worker()

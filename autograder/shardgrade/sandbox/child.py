@@ -7,11 +7,12 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 
 from .channel import Channel
+from .confine import FILLED_CODE
 from .remote import Interrupted, Peer
 
 _TRACEBACK_LINES: Final = 40
@@ -92,8 +93,11 @@ def make_shell() -> Any:
 class Notebook:
     """What the check's process may ask for: run a cell, look names up."""
 
-    def __init__(self, shell: Any, out: Output, err: Output) -> None:
+    def __init__(
+        self, shell: Any, out: Output, err: Output, overfull: Callable[[], bool]
+    ) -> None:
         self._shell = shell
+        self._overfull = overfull
         self._out, self._err = out, err
         self._failure: dict[str, Any] | None = None
         shell._showtraceback = self._record
@@ -115,6 +119,8 @@ class Notebook:
         self._failure = None
         self._out.dropped = self._err.dropped = 0
         result = self._shell.run_cell(code, store_history=False)
+        if self._overfull():  # looked at here too, so that the cell that did it pays for it
+            os._exit(FILLED_CODE)
         error = result.error_before_exec or result.error_in_exec
         outputs: list[dict[str, Any]] = [
             {"output_type": "stream", "name": name, "text": text}
@@ -188,7 +194,13 @@ def _listening(interrupts: socket.socket) -> Iterator[None]:
 
 
 def run(
-    shell: Any, talk: socket.socket, interrupts: socket.socket, output: int, seed: int, lock: Any
+    shell: Any,
+    talk: socket.socket,
+    interrupts: socket.socket,
+    output: int,
+    seed: int,
+    lock: Callable[[], None],
+    overfull: Callable[[], bool],
 ) -> None:
     """Answer the check's process until it hangs up; ``lock`` takes the rights away."""
     out, err = Output(output), Output(output)
@@ -201,7 +213,7 @@ def run(
         printed=lambda: (out.take(), err.take()),
         running=_set_running,
     )
-    peer.export(0, Notebook(shell, out, err))
+    peer.export(0, Notebook(shell, out, err, overfull))
     with _listening(interrupts):
         lock()
         peer.serve()

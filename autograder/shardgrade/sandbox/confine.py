@@ -4,12 +4,15 @@ Runs inside the sandbox. A student's process can't make another process: so its 
 limits of everything that it runs, for root too.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
 import resource
 import signal
+import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -126,3 +129,28 @@ def forbid_calls() -> None:
     for owner in (8, 10, 15):  # F_SETOWN, F_SETSIG, F_SETOWN_EX: signals by way of a file
         rules.add_rule(refuse, "fcntl", seccomp.Arg(1, seccomp.EQ, owner))
     rules.load()
+
+
+#: how a process ends that wrote too much, and what is said about it
+FILLED_CODE: Final = 77
+FILLED: Final = "it filled its scratch folder"
+_MOST_FILES: Final = 10_000
+_ROUNDING: Final = 1 << 16
+
+
+def overfull(folder: Path, bound: int) -> bool:
+    """True if there are too many files below ``folder``, or more than ``bound`` bytes."""
+    size = count = 0
+    waiting = [str(folder)]
+    until = time.monotonic() + 0.5
+    while waiting and time.monotonic() < until:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                count += 1
+                with contextlib.suppress(OSError):
+                    size += 512 * entry.stat(follow_symlinks=False).st_blocks
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                if count > _MOST_FILES:
+                    return True
+    return size > bound + _ROUNDING

@@ -17,7 +17,6 @@ import socket
 import stat
 import struct
 import sys
-import time
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -25,7 +24,6 @@ from . import child, confine
 
 _HEAD: Final = struct.Struct("!I")
 _LOOK_EVERY: Final = 100  # ms
-_MOST_FILES: Final = 10_000
 
 
 def main() -> None:
@@ -128,16 +126,17 @@ class _Zygote:
             confine.limit(present, limits["memory"], limits["files"], limits["seconds"])
             confine.forbid_calls()
 
-        child.run(self._shell, talk, interrupts, limits["output"], seed, lock)
+        def overfull() -> bool:
+            return confine.overfull(self._scratch, limits["files"])
+
+        child.run(self._shell, talk, interrupts, limits["output"], seed, lock, overfull)
 
     def _look_after(self) -> None:
         """Kill the child when its files are too many or too large."""
-        if self._ended is None and not self._reason:
-            held, count = _held(self._scratch, _MOST_FILES)
-            if held > self._bound or count >= _MOST_FILES:
-                self._reason = "it filled its scratch folder"
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._child, signal.SIGKILL)
+        if not self._reason and confine.overfull(self._scratch, self._bound):
+            self._reason = confine.FILLED
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
 
     def _end(self) -> dict[str, Any]:
         if self._child:
@@ -147,6 +146,8 @@ class _Zygote:
                 killed = not self._reason
                 os.kill(self._child, signal.SIGKILL)
                 _, status, used = os.wait4(self._child, 0)
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == confine.FILLED_CODE:
+                self._reason = confine.FILLED
             self._ended = {
                 "killed": killed,
                 "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
@@ -156,21 +157,6 @@ class _Zygote:
             }
             self._child = 0
         return {**(self._ended or {}), "clean": _wipe(self._scratch)}
-
-
-def _held(folder: Path, most: int) -> tuple[int, int]:
-    size = count = 0
-    waiting = [str(folder)]
-    until = time.monotonic() + 0.5
-    while waiting and count < most and time.monotonic() < until:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                count += 1
-                with contextlib.suppress(OSError):
-                    size += 512 * entry.stat(follow_symlinks=False).st_blocks
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-    return size, count
 
 
 def _wipe(folder: Path) -> bool:
