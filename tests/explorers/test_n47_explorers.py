@@ -1,0 +1,154 @@
+"""The explorers of N47: their numbers against sums on paper and the lectures' figures."""
+
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardbook.explorers.registry import get
+
+UNITS = (3168, 9312, 9312, 9312, 1552)
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "buffers"),
+    [
+        ({"overlap": "off"}, "40.5", 7),
+        ({}, "36", 7),
+        ({"backward_prefetch": "1"}, "27", 7),
+        ({"backward_prefetch": "1", "limit": "2"}, "27", 2),
+        ({"backward_prefetch": "1", "regather_last": "on"}, "27", 8),
+        ({"backward_prefetch": "1", "units": "40", "limit": "2"}, "243", 2),
+        ({"backward_prefetch": "1", "units": "40"}, "243", 79),
+    ],
+)
+def test_the_timelines_finding_is_the_lectures(
+    state: dict[str, str], seconds: str, buffers: int
+) -> None:
+    """(S29, S31)"""
+    sentence = get("fsdp-timeline").view(state).sentence
+    assert f"take {seconds} s:" in sentence
+    assert f"at most {buffers} gathered" in sentence
+
+
+@given(
+    st.integers(1, 40),
+    st.sampled_from(["0.5", "1", "1.5"]),
+    st.sampled_from(["0.5", "1", "1.5"]),
+    st.sampled_from(["serial", "overlap", "prefetch"]),
+)
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_the_timeline_follows_the_three_closed_forms(
+    count: int, gather: str, reduce: str, policy: str
+) -> None:
+    state = {
+        "units": str(count),
+        "all_gather": gather,
+        "reduce_scatter": reduce,
+        "overlap": "off" if policy == "serial" else "on",
+        "backward_prefetch": "1" if policy == "prefetch" else "0",
+    }
+    a, r = float(gather), float(reduce)
+    waits = {
+        "serial": (2 * count - 1) * a + count * r,
+        "overlap": count * (a + r),
+        "prefetch": a + r,
+    }[policy]
+    sentence = get("fsdp-timeline").view(state).sentence
+    assert f"take{'s' if count == 1 else ''} {6 * count + waits:.4g} s:" in sentence
+    assert f"and {waits:.4g} s in which nothing computes" in sentence
+
+
+def test_the_limiter_delays_the_third_and_fourth_gather() -> None:
+    limited = get("fsdp-timeline").view({"backward_prefetch": "1", "limit": "2"}).table.rows
+    free = get("fsdp-timeline").view({"backward_prefetch": "1"}).table.rows
+    assert [row[1].split()[0] for row in limited] == ["0", "1.5", "3.5", "5.5"]
+    assert [row[1].split()[0] for row in free] == ["0", "1.5", "3", "4.5"]
+    assert [row[3] for row in free][3] == "kept"
+
+
+def test_a_slow_host_makes_a_tight_limiter_cost() -> None:
+    def seconds(limit: str) -> float:
+        state = {"backward_prefetch": "1", "issue": "0.5", "limit": limit}
+        found = re.search(r"take ([\d.]+) s:", get("fsdp-timeline").view(state).sentence)
+        assert found
+        return float(found[1])
+
+    assert seconds("2") > seconds("3") == seconds("none")
+
+
+def test_the_curve_is_as_high_as_the_finding_says() -> None:
+    view = get("fsdp-timeline").view({"backward_prefetch": "1", "limit": "3"})
+    assert "at most 3 gathered" in view.sentence
+    polygon = re.search(r'points="([^"]+)"', view.figure)
+    assert polygon
+    heights = {point.split(",")[1] for point in polygon[1].split()}
+    assert len(heights) == 4  # 0, 1, 2 and 3 buffers
+
+
+@given(st.sampled_from([512, 1024, 5120]), st.integers(1, 60), st.sampled_from([2, 64, 1000]))
+@settings(derandomize=True, deadline=None, max_examples=30)
+def test_unit_sizes_are_sums_on_paper(width: int, layers: int, ranks: int) -> None:
+    """(S25)"""
+    state = {"width": str(width), "layers": str(layers), "ranks": str(ranks)}
+    rows = {row[0]: row for row in get("unit-size").view(state).table.rows}
+    square, embedding = width * width, 32_000 * width
+    counts = {"whole model": 1, "blocks": layers + 1, "half blocks": 2 * layers + 1}
+    counts["linears"] = 6 * layers + 1
+    for name, count in counts.items():
+        assert rows[name][1] == f"{count:,}"
+        assert rows[name][6] == f"{2 * count:,}"
+    parts = [-(-size // ranks) for size in (12 * square, embedding)]
+    padding = ranks * (layers * parts[0] + parts[1]) - 12 * square * layers - embedding
+    assert rows["blocks"][5] == f"{padding:,}"
+
+
+def test_13b_by_blocks_holds_its_shard_and_a_block() -> None:
+    """(S25, S26, S27)"""
+    even = {row[0]: row for row in get("unit-size").view({}).table.rows}
+    assert even["blocks"][2:5] == ("398 MB", "629 MB", "1.03 GB")
+    assert even["whole model"][3] == "25.5 GB"
+    assert even["linears"][3] == "328 MB", "the embedding: 32,000 × 5,120 in two bytes"
+    # 63 rounds: 82 gathers, each 10 µs a round, and 63/64 of twice the model at 50 GB/s
+    seconds = 82 * 63 * 10e-6 + 2 * 63 / 64 * 2 * 12_746_752_000 / 50e9
+    assert even["blocks"][7] == f"{seconds:.3g} s"
+    uneven = {row[0]: row for row in get("unit-size").view({"parts": "uneven"}).table.rows}
+    slow = 82 * 64 * 63 * 10e-6 + 2 * 2 * 12_746_752_000 / 50e9
+    assert uneven["blocks"][7] == f"{slow:.3g} s"
+
+
+@given(st.sampled_from([2, 3, 4, 8, 64]), st.sampled_from([0, 1000, 100_000]))
+@settings(derandomize=True, deadline=None, max_examples=15)
+def test_a_steps_parts_are_sums_on_paper(ranks: int, kept: int) -> None:
+    """(S18, S24)"""
+    shards = [Fraction(-(-size // ranks)) for size in UNITS]
+    actions = [f"{kind}{unit}" for unit in range(5) for kind in ("AG", "F")]
+    actions += [f"{kind}{unit}" for unit in (4, 3, 2, 1, 0) for kind in ("AG", "B", "RS")]
+    for step, action in enumerate([*actions, "Adam"]):
+        state = {"step": str(step), "ranks": str(ranks), "kept": str(kept)}
+        table = get("sharded-step").view(state).table
+        assert table.header[1] == f"now, {action}"
+        now = [int(row[1].replace(",", "")) for row in table.rows]
+        unit = int(action[-1]) if action[-1].isdigit() else None
+        kind = action.rstrip("01234")
+        done = 5 if kind == "Adam" else 4 - unit + (kind == "RS") if step >= 10 else 0
+        alive = (
+            unit + (kind == "F") if step < 10 else unit + (kind != "RS") if unit is not None else 0
+        )
+        full = 2 * shards[unit] * ranks if unit is not None else 0
+        assert now[:3] == [12 * sum(shards), 2 * sum(shards), 2 * sum(shards[5 - done :])]
+        assert now[3] == (full if kind in ("AG", "F", "B") else 0)
+        assert now[4] == (full if kind in ("B", "RS") else 0)
+        assert now[5] == alive * kept
+        assert now[6] == sum(now[:6])
+
+
+def test_the_peak_of_the_step_is_the_lectures() -> None:
+    """(S18)"""
+    peak = get("sharded-step").view({"step": "20"})
+    assert peak.sentence == (
+        "While the rank runs the backward of unit 1, it holds 161,632 B: this is the peak of the step."
+    )
+    assert "holds 130,624 B;" in get("sharded-step").view({"step": "25"}).sentence
