@@ -97,6 +97,15 @@ def test_the_logits_are_the_largest_line_of_the_llama(page: Executed) -> None:
     assert page.said["logits"] == rows["Temp"][1]
 
 
+def test_filling_unit_by_unit_needs_one_unit_and_not_the_model(page: Executed) -> None:
+    """(S35)"""
+    # the shards of the first four units, 2 + 4 B a parameter, and the fourth in FP32
+    by_unit = 6 * sum(UNITS[:4]) // 8 + 4 * 9312
+    assert page.said["i_deferred"] == f"{by_unit:,} B"
+    at_once = int(page.said["i_at_once"].removesuffix(" B").replace(",", ""))
+    assert at_once >= 4 * PSI > int(page.said["i_step"].removesuffix(" B").replace(",", ""))
+
+
 def test_without_reshard_the_inhabitants_add_up(page: Executed) -> None:
     said = {name: int(page.said[name].removesuffix(" B").replace(",", "")) for name in (
         "x_states", "x_all", "x_gone", "x_own", "x_full", "x_peak"
