@@ -189,8 +189,8 @@ def _sentence(runs: dict[int, BucketRun], step: BucketRun, bucket: int, ranks: i
     )
     return (
         f"With buckets of {_size(bucket)}, {ranks:,} {'rank' if ranks == 1 else 'ranks'} run "
-        f"{count} {'all-reduce' if count == 1 else 'all-reduces'} and end "
-        f"{format_seconds(step.tail)} after the backward; the step takes "
+        f"{'one all-reduce, which' if count == 1 else f'{count} all-reduces, the last of which'} "
+        f"ends {format_seconds(step.tail)} after the backward; the step takes "
         f"{format_seconds(step.makespan)}: {saved}."
     )
 

@@ -21,7 +21,7 @@ _TITLES: Final = {
     "zbv": "zero bubble, V-shaped (ZBV)",
     "dualpipev": "DualPipeV",
 }
-_MOMENTS: Final = 400
+_MOMENTS: Final = 100
 
 
 def _draw(
@@ -84,9 +84,10 @@ def _run(
 
 
 def _moment(done: PipelineRun, step: int) -> float:
-    """The time at which something starts for the ``step``-th time; the last one if too far."""
+    """The ``step``-th time at which something starts; evenly fewer of them where there are more."""
     times = sorted({0.0, *done.run.starts, done.makespan})
-    return times[min(step, len(times) - 1)]
+    last = len(times) - 1
+    return times[min(step, last) if last <= _MOMENTS else step * last // _MOMENTS]
 
 
 def _table(done: PipelineRun, time: float, schedule: str, micro_batches: int, chunks: int) -> Table:
