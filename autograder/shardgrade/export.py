@@ -134,9 +134,9 @@ def _said(cell: dict[str, Any]) -> str:
     for told in cell.get("feedback", []):
         if "criterion" in told:
             lines.append(f"{told['criterion']}: {told.get('points', 0):g} of {told.get('of', 0):g}")
-            lines += [
-                f"  {key}: {told[key]}" for key in ("expected", "got", "hint") if told.get(key)
-            ]
+            if fault := told.get("fault"):
+                where = f"{fault['where']}: expected {fault['expected']}, got {fault['got']}"
+                lines += [f"  {where}", *([f"  hint: {told['hint']}"] if told.get("hint") else [])]
     if not lines and cell.get("error"):
         lines = str(cell["error"]).strip().splitlines()[-1:]
     return "\n".join(lines)

@@ -26,6 +26,12 @@ class Policy:
     grace: float = 0.0
     at_most: float = 1.0
 
+    def __str__(self) -> str:
+        return (
+            f"each day begun costs {self.per_day:.0%} of the points, {self.at_most:.0%} at most, "
+            f"after {self.grace / 60:g} min of grace"
+        )
+
     def __post_init__(self) -> None:
         real("per-day", self.per_day, 0.0, 1.0)
         real("at-most", self.at_most, 0.0, 1.0)

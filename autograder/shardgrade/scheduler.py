@@ -4,9 +4,13 @@ The workers see the course folder and this package under the same paths (a share
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from shardgrade.course import GraderError
 from shardgrade.grading.result import GradeRequest, SubmissionResult, grade_submission
+
+#: how long a scheduler may take to answer (s)
+_PATIENCE: Final = 10
 
 
 def on_cluster(
@@ -24,7 +28,7 @@ def on_cluster(
     except ImportError:
         raise GraderError("--scheduler needs Dask: pip install 'shardgrade[dask]'") from None
     try:
-        client = Client(address, timeout=10)
+        client = Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
         raise GraderError(f"--scheduler {address}: no scheduler answers there ({error})") from None
     with client:

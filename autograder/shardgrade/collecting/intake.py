@@ -56,6 +56,8 @@ def collect(rules: Rules, source: Path, form: str = "auto") -> list[Taken]:
         InputError: there is no such source, or nothing in it looks like a submission.
     """
     one_of("format", form, ("auto", *FORMATS))
+    for left_by_a_kill in rules.layout.state.glob(".coming-*"):
+        shutil.rmtree(left_by_a_kill)
     with tempfile.TemporaryDirectory() as temporary:
         folder = source
         if source.is_file() and zipfile.is_zipfile(source):
@@ -101,7 +103,7 @@ def _grouped(entries: list[Path], form: str, rules: Rules) -> dict[Match, list[t
         named = read_name(path.name, form)
         if named is None or (named.lab and named.lab != rules.assignment):
             continue
-        if path.is_file() and Path(named.file or path.name).suffix == "":
+        if form == "folder" and path.is_file() and not _is_work(named):
             continue
         found = match(named, rules.roster, rules.by_hand)
         key = found if found.student else Match("", f"{found.how}: {path.name}")
@@ -159,8 +161,7 @@ def _lay_out(rules: Rules, named: Named, path: Path, work: Path) -> None:
     elif zipfile.is_zipfile(path):
         _unpack(path, work)
     else:
-        name = named.file if named.file not in {"", ".ipynb", ".zip"} else path.name
-        shutil.copyfile(path, work / name)
+        shutil.copyfile(path, work / (named.file or path.name))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -27,7 +27,7 @@ _PATTERNS: Final = {
     "canvas": re.compile(
         r"(?P<name>[^\W\d_][^_]*)_(?:LATE_)?(?P<user>\d+)_(?P<order>\d+)_(?P<file>.+)"
     ),
-    "folder": re.compile(r"(?P<student>[^.].*?)(?P<file>\.ipynb|\.zip)?"),
+    "folder": re.compile(r"(?P<student>[^.].*?)(?:\.ipynb|\.zip)?"),
 }
 
 

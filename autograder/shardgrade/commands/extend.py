@@ -8,7 +8,7 @@ import click
 from shardbook.commands.options import print_json
 from shardbook.errors import real
 from shardgrade import late
-from shardgrade.commands.target import course_options, open_course
+from shardgrade.commands.target import check_assignment, course_options, open_course
 from shardgrade.gradebook.backup import backup
 from shardgrade.gradebook.tables import writing
 from shardgrade.safely import alone
@@ -32,6 +32,7 @@ def command(
     """Give STUDENT more time for ASSIGNMENT, in place of what they had; penalties follow."""
     time = timedelta(hours=real("hours", hours, 0.0, 10_000.0))
     layout = open_course(course, db_url)
+    check_assignment(layout, assignment)
     with alone(layout):
         backup(layout, f"extend-{assignment}")
         with writing(layout) as connection:

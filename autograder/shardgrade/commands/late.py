@@ -1,8 +1,8 @@
 """`shardgrade late`: due date and late policy of a lab."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -47,36 +47,28 @@ def command(
                 if policy:
                     late.set_policy(connection, name, policy)
                 late.apply(connection, name)
-    told = _told(layout, name)
-    if as_json:
-        print_json(told)
-        return
-    click.echo(f"due: {told['due'] or 'no date'}")
-    click.echo(str(told["policy"] or "no late policy"))
-    for student, seconds in told["extensions"].items():
-        click.echo(f"extension: {student}: {seconds / 3600:g} h")
-    for student, points in told["penalties"].items():
-        click.echo(f"penalty: {student}: {points:g}")
+    _tell(layout, name, as_json)
 
 
-def _told(layout: Layout, name: str) -> dict[str, Any]:
+def _tell(layout: Layout, name: str, as_json: bool) -> None:
     with reading(layout) as connection:
         due = scores.due_date(connection, name)
         policy = late.policy_of(connection, name)
         more = late.extensions(connection, name)
         graded = scores.submissions(connection, name)
-    return {
-        "due": f"{due.isoformat()}Z" if due else None,
-        "policy": {
-            "per_day": policy.per_day,
-            "grace": policy.grace,
-            "at_most": policy.at_most,
-        }
-        if policy
-        else None,
-        "extensions": {student: time.total_seconds() for student, time in more.items()},
-        "penalties": {one.student: one.penalty for one in graded.values() if one.penalty},
-    }
+    penalties = {one.student: one.penalty for one in graded.values() if one.penalty}
+    due_text = f"{due.isoformat()}Z" if due else None
+    if as_json:
+        extensions = {student: time.total_seconds() for student, time in more.items()}
+        told = {"due": due_text, "policy": policy and asdict(policy)}
+        print_json({**told, "extensions": extensions, "penalties": penalties})
+        return
+    click.echo(f"due: {due_text or 'no date'}")
+    click.echo(str(policy or "no late policy"))
+    for student, time in more.items():
+        click.echo(f"extension: {student}: {time.total_seconds() / 3600:g} h")
+    for student, points in penalties.items():
+        click.echo(f"penalty: {student}: {points:g}")
 
 
 def _moment(text: str) -> datetime:

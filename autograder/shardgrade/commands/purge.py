@@ -1,6 +1,7 @@
 """`shardgrade purge`: delete a term's personal data."""
 
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ def command(course: Path | None, db_url: str | None, as_json: bool, yes: bool) -
     word = "Deleted" if yes else "Would delete"
     for folder, count in told.files.items():
         click.echo(f"{word}: {folder}/ ({count} files)")
-    for table, count in told.rows.items():
+    for table, count in filter(itemgetter(1), told.rows.items()):
         click.echo(f"{word}: {count} rows of {table}")
     click.echo(f"{'Kept' if yes else 'Would keep'}: {', '.join(told.kept)}")
     if not yes:

@@ -8,7 +8,7 @@ import click
 
 from shardbook.commands.options import print_json
 from shardgrade import disputes
-from shardgrade.commands.target import course_options, open_course
+from shardgrade.commands.target import check_assignment, course_options, open_course
 from shardgrade.disputes import Request
 from shardgrade.gradebook.backup import backup
 from shardgrade.gradebook.tables import reading, writing
@@ -37,6 +37,7 @@ def add(
 ) -> None:
     """Record a request of STUDENT about ASSIGNMENT."""
     layout = open_course(course, db_url)
+    check_assignment(layout, assignment)
     with alone(layout):
         backup(layout, "request")
         with writing(layout) as connection:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from shardbook.commands.options import json_option
+from shardbook.errors import one_of
 from shardbook.labs.registry import LABS, lab_named
 from shardgrade import checkout
 from shardgrade.layout import Layout, open_layout
@@ -62,3 +63,12 @@ def open_assignment(
     name = lab_named(lab).id if lab else assignment
     assert name
     return open_course(course, db_url), name
+
+
+def check_assignment(layout: Layout, name: str) -> None:
+    """Refuse the name of an assignment that the course doesn't have.
+
+    Raises:
+        InputError: there is no such assignment.
+    """
+    one_of("assignment", name, layout.assignments())

@@ -7,6 +7,7 @@ comments) is never touched.
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -126,7 +127,10 @@ def _set(grade: Any, score: float | None) -> None:
 def timestamp_of(submitted: Path) -> datetime | None:
     """When a submission was handed in (UTC), if its folder says so in nbgrader's way."""
     try:
-        return utils.parse_utc((submitted / "timestamp.txt").read_text().strip()) or None
+        text = (submitted / "timestamp.txt").read_text(encoding="utf-8").strip()
+        # nbgrader itself takes the zone +0200 for 200 seconds.
+        iso = re.sub(r" ([+-]\d\d:?\d\d)$", r"\1", text.removesuffix(" UTC"))
+        return utils.parse_utc(datetime.fromisoformat(iso))
     except (OSError, ValueError):
         return None
 

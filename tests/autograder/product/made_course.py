@@ -114,8 +114,9 @@ def graded(request: GradeRequest) -> SubmissionResult:
 
 def _cell(name: str, points: float, of: float) -> CellResult:
     missed = points < of
-    told = {"criterion": f"all of {name}", "points": points, "of": of, "hint": "look again"}
-    return CellResult(name, points, of, [told], "AssertionError: no" if missed else None)
+    fault = {"where": "result", "expected": "a number", "got": f"{points:g}"} if missed else None
+    told = {"criterion": f"all of {name}", "points": points, "of": of}
+    return CellResult(name, points, of, [{**told, "fault": fault, "hint": "look again"}])
 
 
 def grade(layout: Layout, name: str = NAME) -> run.Progress:
