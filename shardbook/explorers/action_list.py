@@ -109,7 +109,7 @@ def _fault_table(fault: ScheduleError) -> Table:
     rows = []
     for rank, row in fault.rows.items():
         cells = [
-            f"✗ {action}" if (rank, at) == (fault.rank, fault.step) else action
+            f"{action} ✗" if (rank, at) == (fault.rank, fault.step) else action
             for at, action in enumerate(row)
         ]
         rows.append((rank, *cells, *[""] * (steps - len(cells))))

@@ -39,6 +39,13 @@ def height(ranks: int) -> float:
     return 46 + ranks * (_BAR + _CURVE + _GAP) + 16
 
 
+def picture(done: PipelineRun) -> str:
+    """The timeline of ``done`` alone, as SVG text."""
+    root = draw.canvas(648, height(len(done.order)))
+    timeline(root, done, 0)
+    return draw.text_of(root)
+
+
 def timeline(
     root: Element,
     done: PipelineRun,

@@ -78,7 +78,7 @@ def test_a_typed_order_gives_its_fault_or_its_time() -> None:
     assert "Rank 1, step 2, 1B1: deadlock" in fault.sentence
     texts = [text.text or "" for text in ElementTree.fromstring(fault.figure).iter(f"{SVG}text")]
     assert [text for text in texts if text.startswith("✗")] == ["✗ 1B1"]
-    assert fault.table.rows[1][3] == "✗ 1B1"
+    assert fault.table.rows[1][3] == "1B1 ✗"
 
 
 def test_a_fault_far_along_is_in_the_picture() -> None:
