@@ -5,9 +5,10 @@ from typing import Final
 from shardbook.errors import one_of
 from shardbook.labs.lab_n45 import N45
 from shardbook.labs.lab_n46 import N46
+from shardbook.labs.lab_n48 import N48
 from shardbook.labs.tasks import Lab, Task
 
-LABS: Final = {lab.id: lab for lab in (N45, N46)}
+LABS: Final = {lab.id: lab for lab in (N45, N46, N48)}
 
 #: task id → task, over all labs
 TASKS: Final = {task.id: task for lab in LABS.values() for task in lab.tasks}
