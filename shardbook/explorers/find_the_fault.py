@@ -146,13 +146,13 @@ def _table(run: str, log: dict[str, Any], at: int, checks: bool) -> Table:
     loss, norm, sums = log["faulty"][at]
     other, usual = log["healthy"][at]
     rows = [
-        ("loss", f"{loss:.4f}", f"{other:.4f} without a fault"),
-        ("gradient norm, rank 0", f"{norm:.4f}", f"{usual:.4f} without a fault"),
+        ("loss", f"{loss:.4f}", f"without a fault {other:.4f}"),
+        ("gradient norm, rank 0", f"{norm:.4f}", f"without a fault {usual:.4f}"),
     ]
     rows += [
         (
             f"checksum of the weights, rank {rank}",
-            f"{own:08x}",
+            f"0x{own:08x}",
             "as rank 0" if own == sums[0] else "not as rank 0",
         )
         for rank, own in enumerate(sums)
@@ -176,8 +176,8 @@ def _table(run: str, log: dict[str, Any], at: int, checks: bool) -> Table:
 def _sentence(log: dict[str, Any], at: int, checks: bool) -> str:
     loss, norm, sums = log["faulty"][at]
     other, usual = log["healthy"][at]
-    apart = ", ".join(str(rank) for rank, own in enumerate(sums) if own != sums[0])
-    replicas = f"rank 0's weights are not those of {apart}" if apart else "all weights agree"
+    apart = ", ".join(f"rank {rank}" for rank, own in enumerate(sums) if own != sums[0])
+    replicas = f"rank 0 has other weights than {apart}" if apart else "all weights agree"
     seen = (
         f"In step {at} the loss is {loss:.3f} ({other:.3f} without a fault), the gradient's norm "
         f"{norm:.3f} ({usual:.3f}), and {replicas}"

@@ -80,7 +80,9 @@ def _moments(strategy: str, rank: int) -> tuple[_Moment, ...]:
             held = {key: size for key, size in held.items() if size}
             states.append(_Moment(action, held, tuple(map(tuple, sent))))
         now = _Moment(action, held, tuple(map(tuple, sent)))
-        moments.append(max(states or [now], key=lambda m: (m.total(), m.total(outside=True))))
+        if all(change < 0 for *_, change in changes):
+            states = [now]  # what only frees is over when it has freed
+        moments.append(max(states, key=lambda m: (m.total(), m.total(outside=True))))
     return tuple(moments)
 
 
@@ -253,7 +255,7 @@ def _table(strategy: str, moments: tuple[_Moment, ...], at: int, rank: int) -> T
     now = moments[at]
     how = {
         "owned": "owned by this rank",
-        "replicated": "on every rank",
+        "replicated": "in full on every rank",
         "temporary": "temporary",
     }
     rows = []
