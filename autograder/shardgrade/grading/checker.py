@@ -132,7 +132,15 @@ def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[
             found["points"] = 0.0
             found["error"] = found.get("error") or "no result in time"
         tell(event="done", cell=index, **found)
-    tell(event="end")
+    tell(event="end", denied=_denied(peer, notebook))
+
+
+def _denied(peer: Peer, notebook: Handle) -> list[str]:
+    peer.deadline = time.monotonic() + 1.0
+    try:
+        return [str(what)[:_LONGEST] for what in notebook.denied()][:100]
+    except (PeerLost, TimeIsUp, Exception):
+        return []
 
 
 def _in_sandbox(run_cell: Callable[[str], Any], cell: repair.Cell, test: bool) -> dict[str, Any]:

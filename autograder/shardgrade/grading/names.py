@@ -99,6 +99,8 @@ def imported_by(source: dict[str, Any]) -> tuple[str, ...]:
     found: dict[str, None] = {"numpy": None}
     for cell in source["cells"]:
         if cell["cell_type"] == "code" and not repair.is_test(cell):
+            if "%matplotlib" in cell["source"]:
+                found["matplotlib.pyplot"] = None
             with contextlib.suppress(SyntaxError, ValueError):
                 for node in ast.walk(parse(cell["source"])):
                     if isinstance(node, ast.Import):

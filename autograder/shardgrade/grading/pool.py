@@ -8,13 +8,14 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from shardgrade.grading import repair
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.sandbox.limits import Limits
 
-_COMMAND = "from shardgrade.grading.worker import main; main()"
+_END_SECONDS: Final = 5.0
+_COMMAND: Final = "from shardgrade.grading.worker import main; main()"
 
 
 class WorkerProcess:
@@ -51,10 +52,14 @@ class WorkerProcess:
         return said[-1] if said else "the grading process died"
 
     def close(self) -> None:
-        """End the process."""
+        """End the process; it removes its files."""
         if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+            self._process.terminate()
+            try:
+                self._process.communicate(timeout=_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.communicate()
             self._process = None
 
 

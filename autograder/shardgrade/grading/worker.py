@@ -214,6 +214,7 @@ def _fork(job: checker.Job, talk: Any, interrupt: Any) -> tuple[int, int]:
         return reader, process
     code = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.close(reader)
         die_with_parent()
         if os.getppid() != parent:
@@ -271,6 +272,7 @@ def _watch(
                 elif what == "lost":
                     at, why = cell, event["why"]
                 else:
+                    state.went_wrong += event["denied"]
                     return None, None
     finally:
         os.close(reader)
@@ -359,6 +361,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     worker = Worker()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     try:
         for line in sys.stdin:
             result, timed_out = worker.grade(GradeRequest.from_json(line))

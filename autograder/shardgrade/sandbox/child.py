@@ -17,6 +17,13 @@ from .remote import Interrupted, Peer
 
 _TRACEBACK_LINES: Final = 40
 _LONGEST_LINE: Final = 500
+_MOST_DENIED: Final = 20
+_REFUSED: Final = frozenset(
+    {
+        *("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system"),
+        *("subprocess.Popen", "socket.__new__", "socket.connect", "os.killpg"),
+    }
+)
 _BOUND: Final = 256 * 1024**2
 
 _running = False
@@ -85,6 +92,9 @@ def make_shell() -> Any:
     shell.display_pub = CapturingDisplayPublisher(parent=shell)
     shell.displayhook = CapturingDisplayHook(shell=shell, outputs=[])
     shell.display_trap.hook = shell.displayhook
+    shell.enable_gui = lambda gui=None: None
+    # A line such as `!pip install` must not take the rest of its cell along.
+    shell.system = lambda command: print(f"not run while grading: {command}")
     # It would keep all output a second time, without a bound.
     shell._tee = lambda channel: contextlib.nullcontext()
     return shell
@@ -93,11 +103,10 @@ def make_shell() -> Any:
 class Notebook:
     """What the check's process may ask for: run a cell, look names up."""
 
-    def __init__(
-        self, shell: Any, out: Output, err: Output, overfull: Callable[[], bool]
-    ) -> None:
+    def __init__(self, shell: Any, out: Output, err: Output, overfull: Callable[[], bool]) -> None:
         self._shell = shell
         self._overfull = overfull
+        self._denied: list[str] = []
         self._out, self._err = out, err
         self._failure: dict[str, Any] | None = None
         shell._showtraceback = self._record
@@ -146,10 +155,30 @@ class Notebook:
             "dropped": self._out.dropped + self._err.dropped,
         }
 
+    def denied(self) -> list[str]:
+        """What was tried and refused, as far as Python saw it."""
+        return self._denied[:_MOST_DENIED]
+
     def names(self, wanted: list[str]) -> dict[str, Any]:
         """Those of the wanted names that exist, with what they stand for."""
         space = self._shell.user_ns
         return {name: space[name] for name in wanted if name in space}
+
+    def note_denied(self, allowed: tuple[str, ...]) -> None:
+        """Keep from now on which refused calls are made, and which files are tried."""
+
+        def hook(event: str, args: tuple[Any, ...]) -> None:
+            said = ""
+            local = event == "socket.__new__" and args[1] == socket.AF_UNIX
+            if event in _REFUSED and not local:
+                said = f"{event} was refused"
+            elif event == "open" and isinstance(args[0], str) and args[0].startswith("/"):
+                path = os.path.normpath(args[0])
+                said = "" if path.startswith(allowed) else f"{path[:200]} was refused"
+            if said and said not in self._denied and len(self._denied) < _MOST_DENIED:
+                self._denied.append(said)
+
+        sys.addaudithook(hook)
 
 
 def _has_value(outputs: list[dict[str, Any]]) -> bool:
@@ -201,6 +230,7 @@ def run(
     seed: int,
     lock: Callable[[], None],
     overfull: Callable[[], bool],
+    allowed: tuple[str, ...],
 ) -> None:
     """Answer the check's process until it hangs up; ``lock`` takes the rights away."""
     out, err = Output(output), Output(output)
@@ -213,7 +243,9 @@ def run(
         printed=lambda: (out.take(), err.take()),
         running=_set_running,
     )
-    peer.export(0, Notebook(shell, out, err, overfull))
+    notebook = Notebook(shell, out, err, overfull)
+    peer.export(0, notebook)
     with _listening(interrupts):
         lock()
+        notebook.note_denied(allowed)
         peer.serve()

@@ -77,6 +77,7 @@ class _Zygote:
         self._shell = shell
         self._size = size
         self._scratch = Path(settings["scratch"])
+        self._allowed = (settings["scratch"], "/proc/", "/dev/", *settings["readable"])
         self._child = 0
         self._ended: dict[str, Any] | None = None
         self._reason = ""
@@ -129,7 +130,9 @@ class _Zygote:
         def overfull() -> bool:
             return confine.overfull(self._scratch, limits["files"])
 
-        child.run(self._shell, talk, interrupts, limits["output"], seed, lock, overfull)
+        child.run(
+            self._shell, talk, interrupts, limits["output"], seed, lock, overfull, self._allowed
+        )
 
     def _look_after(self) -> None:
         """Kill the child when its files are too many or too large."""

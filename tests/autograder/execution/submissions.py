@@ -96,9 +96,7 @@ def notebook_of(*cells: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def grade_all(
-    requests: Iterable[GradeRequest], workers: int = 2
-) -> dict[str, SubmissionResult]:
+def grade_all(requests: Iterable[GradeRequest], workers: int = 2) -> dict[str, SubmissionResult]:
     return {result.student: result for result in grade_many(requests, workers)}
 
 
