@@ -7,7 +7,7 @@ from shardbook.errors import InputError
 from shardbook.explorers import draw
 from shardbook.explorers.controls import Number, Text
 from shardbook.explorers.explorer import Explorer
-from shardbook.explorers.pipeline_timeline import height, timeline
+from shardbook.explorers.pipeline_timeline import height, timed, timeline
 from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_seconds
 from shardbook.schedules.faults import ScheduleError
@@ -65,7 +65,7 @@ def _timeline(done: PipelineRun) -> str:
     root = draw.canvas(648, 28 + height(len(done.order)))
     title = f"It runs: {format_seconds(done.makespan, 4)}, {done.bubble_fraction:.1%} idle"
     draw.words(root, 0, 16, title, class_="sb-strong")
-    timeline(root, done, 30)
+    timeline(root, timed(done), 30)
     return draw.text_of(root)
 
 

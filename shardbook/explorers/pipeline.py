@@ -7,7 +7,7 @@ from shardbook.errors import InputError
 from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number, Steps
 from shardbook.explorers.explorer import Explorer
-from shardbook.explorers.pipeline_timeline import height, held_at, held_by, spoken, timeline
+from shardbook.explorers.pipeline_timeline import Timed, height, spoken, timed, timeline
 from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_seconds
 from shardbook.schedules.pipeline import SCHEDULES, PipelineRun, StageTimes, make_order, run_order
@@ -36,7 +36,7 @@ def _draw(
     step: int,
 ) -> View:
     chunks = SCHEDULES[schedule].chunks or chunks
-    done = _run(
+    shown = _run(
         schedule,
         stages,
         micro_batches,
@@ -46,17 +46,17 @@ def _draw(
         backward_weight,
         float(transfer),
     )
-    time = _moment(done, step)
+    done, time = shown.done, _moment(shown, step)
     root = draw.canvas(648, 28 + height(stages))
     title = (
         f"{_TITLES[schedule]}: {format_seconds(done.makespan, 4)}, "
         f"{done.bubble_fraction:.1%} of the time idle"
     )
     draw.words(root, 0, 16, title, class_="sb-strong")
-    timeline(root, done, 30, time=time, per=chunks, full=chunks * min(micro_batches, 8))
+    timeline(root, shown, 30, time=time, per=chunks, full=chunks * min(micro_batches, 8))
     return View(
         draw.text_of(root),
-        _table(done, time, schedule, micro_batches, chunks),
+        _table(shown, time, schedule, micro_batches, chunks),
         _sentence(done, schedule, stages, micro_batches, chunks),
     )
 
@@ -71,38 +71,37 @@ def _run(
     backward_input: float,
     backward_weight: float,
     transfer: float,
-) -> PipelineRun:
+) -> Timed:
     """Times are of a rank's layers: each of its chunks has an equal part of them."""
     times = StageTimes(
         forward / chunks, backward_input / chunks, backward_weight / chunks, transfer
     )
     try:
-        return run_order(make_order(schedule, stages, micro_batches, chunks), times)
+        return timed(run_order(make_order(schedule, stages, micro_batches, chunks), times))
     except InputError as error:
         name = error.argument.replace("-", "_")
         raise InputError(name, error.value, error.allowed) from None
 
 
-def _moment(done: PipelineRun, step: int) -> float:
+def _moment(shown: Timed, step: int) -> float:
     """The ``step``-th time at which something starts; evenly fewer of them where there are more."""
-    times = sorted({0.0, *done.run.starts, done.makespan})
+    times = sorted({0.0, *shown.starts, shown.done.makespan})
     last = len(times) - 1
     return times[min(step, last) if last <= _MOMENTS else step * last // _MOMENTS]
 
 
-def _table(done: PipelineRun, time: float, schedule: str, micro_batches: int, chunks: int) -> Table:
+def _table(shown: Timed, time: float, schedule: str, micro_batches: int, chunks: int) -> Table:
+    done = shown.done
     running = {
         action.stream: action.name
-        for action, start, end in zip(
-            done.run.plan.actions, done.run.starts, done.run.ends, strict=True
-        )
+        for action, start, end in zip(done.run.plan.actions, shown.starts, shown.ends, strict=True)
         if start <= time < end
     }
     rows = [
         (
             f"rank {rank}",
             running.get(f"rank {rank}", "idle"),
-            spoken(held_at(held_by(done, rank), time), chunks),
+            spoken(shown.holds(rank, time), chunks),
             spoken(done.peak_live[rank], chunks),
             format_seconds(done.busy[rank], 4),
             format_seconds(done.makespan - done.busy[rank], 4),

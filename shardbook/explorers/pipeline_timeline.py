@@ -34,6 +34,33 @@ class _Blocks:
     numbers: list[tuple[float, float, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A run with what every drawing of it needs, read off it once.
+
+    ``held``: by rank (time in s, stage-chunks held from then on).
+    """
+
+    done: PipelineRun
+    starts: tuple[float, ...]
+    ends: tuple[float, ...]
+    held: tuple[tuple[tuple[float, int], ...], ...]
+    blocks: _Blocks
+
+    def holds(self, rank: int, time: float) -> int:
+        """How many stage-chunks a rank holds at ``time``, s."""
+        return next((count for since, count in reversed(self.held[rank]) if since <= time), 0)
+
+
+def timed(done: PipelineRun) -> Timed:
+    """Read times and memory off a run, and lay out its blocks."""
+    run = done.run
+    ranks = [f"rank {rank}" for rank in range(len(done.order))]
+    held = tuple(memory(run, rank) if rank in run.plan.pools else () for rank in ranks)
+    starts, ends = run.starts, run.ends
+    return Timed(done, starts, ends, held, _blocks(done, starts, ends))
+
+
 def height(ranks: int) -> float:
     """The height of the timeline of so many ranks, in units of the canvas."""
     return 46 + ranks * (_BAR + _CURVE + _GAP) + 16
@@ -42,29 +69,29 @@ def height(ranks: int) -> float:
 def picture(done: PipelineRun) -> str:
     """The timeline of ``done`` alone, as SVG text."""
     root = draw.canvas(648, height(len(done.order)))
-    timeline(root, done, 0)
+    timeline(root, timed(done), 0)
     return draw.text_of(root)
 
 
 def timeline(
     root: Element,
-    done: PipelineRun,
+    shown: Timed,
     top: float,
     *,
     time: float | None = None,
     per: int = 1,
     full: int = 1,
 ) -> None:
-    """Draw ``done`` below ``top``; ``time``: a moment to mark, s; ``per``: chunks of a rank;
+    """Draw a run below ``top``; ``time``: a moment to mark, s; ``per``: chunks of a rank;
     ``full``: stage-chunks held that fill a curve, at least.
 
     What is many becomes few paths, so that hundreds of micro-batches redraw at once.
     """
-    scale = _WIDTH / (done.makespan or 1)
+    done = shown.done
+    scale = _scale(done)
     first = top + 46
-    blocks = _blocks(done, scale, first)
-    _key(root, blocks, top)
-    _draw_blocks(root, blocks)
+    _key(root, shown.blocks, top)
+    _draw_blocks(root, shown.blocks, first)
     columns = [("most", _RIGHT + 126)]
     if time is not None:
         columns.insert(0, ("holds now", _RIGHT + 76))
@@ -73,11 +100,17 @@ def timeline(
     for rank in range(len(done.order)):
         y = first + rank * (_BAR + _CURVE + _GAP)
         draw.words(root, 0, y + 17, f"rank {rank}")
-        held = held_by(done, rank)
-        _curve(root, held, y + _BAR + _CURVE, scale, done.makespan, max(*done.peak_live, full))
+        _curve(
+            root,
+            shown.held[rank],
+            y + _BAR + _CURVE,
+            scale,
+            done.makespan,
+            max(*done.peak_live, full),
+        )
         counts = [done.peak_live[rank]]
         if time is not None:
-            counts.insert(0, held_at(held, time))
+            counts.insert(0, shown.holds(rank, time))
         for count, (_, x) in zip(counts, columns, strict=True):
             draw.words(root, x, y + 17, spoken(count, per), anchor="end", class_="sb-strong")
     if time is not None:
@@ -96,22 +129,13 @@ def spoken(count: int, per: int) -> str:
     return str(value) if value.denominator == 1 else f"{float(value):.3g}"
 
 
-def held_by(done: PipelineRun, rank: int) -> tuple[tuple[float, int], ...]:
-    """What a rank holds over time: (time in s, stage-chunks from then on)."""
-    name = f"rank {rank}"
-    return memory(done.run, name) if name in done.run.plan.pools else ()
+def _scale(done: PipelineRun) -> float:
+    return _WIDTH / (done.makespan or 1)
 
 
-def held_at(held: tuple[tuple[float, int], ...], time: float) -> int:
-    """What is held at ``time``, given what `held_by` returns."""
-    return next((count for since, count in reversed(held) if since <= time), 0)
-
-
-def _blocks(done: PipelineRun, scale: float, first: float) -> _Blocks:
-    run = done.run
-    rows = {
-        f"rank {rank}": first + rank * (_BAR + _CURVE + _GAP) for rank in range(len(done.order))
-    }
+def _blocks(done: PipelineRun, starts: tuple[float, ...], ends: tuple[float, ...]) -> _Blocks:
+    scale = _scale(done)
+    rows = {f"rank {rank}": rank * (_BAR + _CURVE + _GAP) for rank in range(len(done.order))}
     parts = [part for row in done.order for action in row for part in action.steps]
     part_of = {str(part): part for part in parts}
     lowest = {
@@ -120,7 +144,7 @@ def _blocks(done: PipelineRun, scale: float, first: float) -> _Blocks:
     }
     blocks = _Blocks({}, [])
     narrow = False
-    for action, start, end in zip(run.plan.actions, run.starts, run.ends, strict=True):
+    for action, start, end in zip(done.run.plan.actions, starts, ends, strict=True):
         if action.stream not in rows or end <= start:
             continue
         part, y = part_of[action.name], rows[action.stream]
@@ -137,14 +161,15 @@ def _blocks(done: PipelineRun, scale: float, first: float) -> _Blocks:
     return _Blocks(blocks.paths, [] if narrow else blocks.numbers)
 
 
-def _draw_blocks(root: Element, blocks: _Blocks) -> None:
+def _draw_blocks(root: Element, blocks: _Blocks, first: float) -> None:
+    group = draw.add(root, "g", transform=f"translate(0 {draw.number(first)})")
     for kind, path in blocks.paths.items():
         style = _filled(KINDS[kind][1])
         if not blocks.numbers:
             style["stroke_width"] = 0.4
-        draw.add(root, "path", d="".join(path), **style)
+        draw.add(group, "path", d="".join(path), **style)
     for x, y, text in blocks.numbers:
-        draw.words(root, x, y, text, anchor="middle", class_="sb-small")
+        draw.words(group, x, y, text, anchor="middle", class_="sb-small")
 
 
 def _filled(dark: str) -> dict[str, float | str]:

@@ -47,7 +47,7 @@ def test_a_moment_says_what_runs() -> None:
 def test_every_computation_is_drawn_once() -> None:
     for schedule, kinds in (("1f1b", 2), ("zbv", 6)):
         view = get("pipeline").view({"schedule": schedule})
-        paths = ElementTree.fromstring(view.figure).findall(f"{SVG}path")
+        paths = ElementTree.fromstring(view.figure).iter(f"{SVG}path")
         drawn = sum(path.get("d", "").count(f"v{24}h") for path in paths)
         assert drawn == 4 * 8 * kinds
 
