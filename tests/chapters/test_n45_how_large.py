@@ -179,6 +179,7 @@ def test_each_claim_is_put_right_from_its_numbers(page: Executed) -> None:
         assert page.said[claim] and all(number in why for number in told), (claim, why)
     asked = next(text for text in page.questions() if text.startswith("M8. "))
     assert f"a rank are {70 * 12 / 16:g} GB" in asked
+    assert f"prints {70 * 12 / 16 + 70:g} GB" in asked  # 122.5: half of 140 GB of weights added
     for claim, told in {
         "M5": ("56 GB", "84 GB", "112 GB"),
         "M7": ("105 GB", "11 cards", "14 cards", "take 16"),
