@@ -18,9 +18,13 @@ from nbformat.notebooknode import NotebookNode
 from shardbook import cli as shell
 from shardbook.labs.registry import LABS, lab_named
 from shardbook.labs.tasks import Lab
-from shardgrade import execution
+from shardgrade import run
 from shardgrade.cli import show_records
+from shardgrade.feedback import write_feedback
+from shardgrade.grading.result import GradeRequest, grade_many
+from shardgrade.layout import open_layout
 from shardgrade.release import Release, release
+from shardgrade.safely import alone
 
 #: gets the released notebook, its source notebook and the lab; changes the first
 Change = Callable[[NotebookNode, NotebookNode, Lab], None]
@@ -32,7 +36,7 @@ class Graded:
 
     course: Path
     released: Release
-    records: dict[str, execution.Record]
+    records: dict[str, run.Record]
 
 
 def _perfect(notebook: NotebookNode, source: NotebookNode, lab: Lab) -> None:
@@ -108,9 +112,12 @@ def grade_class(lab: Lab, course: Path, students: dict[str, Change] | None = Non
         target = course / "submitted" / student / lab.id / lab.notebook
         target.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, target)
-    records = execution.stock(course, lab.id, lambda record: None)
-    execution.write_feedback(course, lab.id)
-    return Graded(course, released, {record.student: record for record in records})
+    layout = open_layout(course)
+    with alone(layout):
+        planned = run.plan(layout, lab.id, GradeRequest("", lab.id, course, released.source))
+        run.grade(layout, lab.id, planned, grade_many, lambda result, progress: None)
+    write_feedback(layout, lab.id)
+    return Graded(course, released, {one.student: one for one in run.records(layout, lab.id)})
 
 
 @click.command()

@@ -59,9 +59,14 @@ class Record:
         """All that was put right, went wrong, or is worth a note."""
         return (*self.put_right, *self.went_wrong, *self.notes)
 
+    @property
+    def graded(self) -> bool:
+        """Whether there is a result: always, where nbgrader's own execution can fail."""
+        return True
+
     def as_dict(self) -> dict[str, Any]:
         """The record for JSON."""
-        return {**dataclasses.asdict(self), "notices": self.notices, "graded": True}
+        return {**dataclasses.asdict(self), "notices": self.notices, "graded": self.graded}
 
 
 @dataclass(slots=True)

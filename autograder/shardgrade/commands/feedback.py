@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from shardbook.commands.options import print_json
+from shardgrade.commands.grade import apply_late
 from shardgrade.commands.target import assignment_options, open_assignment
 from shardgrade.safely import alone
 
@@ -16,10 +17,11 @@ def command(
 ) -> None:
     """Write a feedback page for every graded submission of LAB."""
     layout, name = open_assignment(lab, assignment, course, db_url)
-    from shardgrade import execution
+    from shardgrade.feedback import write_feedback
 
     with alone(layout):
-        pages = execution.write_feedback(layout.root, name)
+        apply_late(layout, name, set())
+        pages = write_feedback(layout, name)
     if as_json:
         print_json([{"student": s, "files": [str(f) for f in files]} for s, files in pages.items()])
         return

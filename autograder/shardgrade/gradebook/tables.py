@@ -67,7 +67,7 @@ EXTENSION: Final = _table(
 
 REQUEST: Final = _table(
     "regrade_request",
-    Column("id", Integer, primary_key=True),
+    Column("id", Integer, primary_key=True, autoincrement=False),
     Column("student", String(128), nullable=False),
     Column("assignment", String(128), nullable=False),
     Column("grade_id", String(128), nullable=False),
