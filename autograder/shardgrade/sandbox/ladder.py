@@ -85,7 +85,8 @@ class Sandbox:
             raise
 
     def _start(self, warmth: Warmth, limits: Limits, secret: list[str]) -> None:
-        home = Path(self._files.enter_context(tempfile.TemporaryDirectory(prefix="shardbox-")))
+        self._home = self._files.enter_context(tempfile.TemporaryDirectory(prefix="shardbox-"))
+        home = Path(self._home)
         home.chmod(0o755)
         box, scratch = home / "box", home / "scratch"
         _fill(box, warmth)
