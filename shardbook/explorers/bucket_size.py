@@ -17,7 +17,7 @@ LAYERS: Final = 24
 #: BF16 gradients of a layer of width 1024: query, key and value; projection; two of the MLP
 TENSORS: Final = (6 * MIB, 2 * MIB, 8 * MIB, 8 * MIB)
 #: the sizes compared in the lower figure, MiB
-SIZES: Final = (1, 4, 8, 16, 25, 50, 100, 200, 400, 600)
+SIZES: Final = (1, 4, 16, 25, 50, 100, 200, 600)
 
 _LEFT, _WIDTH, _ROW, _TOP = 92, 520, 32, 40
 _BARS: Final = 96

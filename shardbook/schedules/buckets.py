@@ -5,7 +5,7 @@ reverse order of the forward; a bucket is reduced once all of its gradients are 
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -20,7 +20,7 @@ MIB: Final = 2**20
 BUCKET: Final = 25 * MIB
 FIRST_BUCKET: Final = 1 * MIB
 
-_SETTLED: Final = 1e-12
+_SETTLED: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,29 +151,29 @@ def _contended(run: Run, share: float) -> Run:
     shrinks by ``share`` a pass: this ends.
     """
     base = [action.seconds for action in run.plan.actions]
+    network, computing = (
+        [at for at, action in enumerate(run.plan.actions) if action.kind == kind]
+        for kind in (COMMUNICATION, COMPUTE)
+    )
     lengths = base
     while True:
-        before = lengths
-        lengths = [
-            seconds + share * overlap for seconds, overlap in zip(base, _overlaps(run), strict=True)
-        ]
+        before, lengths = lengths, base.copy()
+        busy_until = _busy_until([(run.start_of(at), run.end_of(at)) for at in network])
+        for at in computing:
+            end = run.end_of(at)
+            lengths[at] += share * (busy_until(end) - busy_until(end - before[at]))
         run = simulate(run.plan, lengths)
         if max(abs(a - b) for a, b in zip(lengths, before, strict=True)) <= _SETTLED * run.makespan:
             return run
 
 
-def _overlaps(run: Run) -> list[float]:
-    """How long each action computes while the network is busy; 0 for the network's own."""
-    times = list(zip(run.plan.actions, run.starts, run.ends, strict=True))
-    network = [(start, end) for action, start, end in times if action.kind == COMMUNICATION]
-    since = [start for start, _ in network]
-    before = list(accumulate((end - start for start, end in network), initial=0.0))
+def _busy_until(spans: list[tuple[float, float]]) -> Callable[[float], float]:
+    """How long these spans, in order, have lasted in all at a time."""
+    since = [start for start, _ in spans]
+    before = list(accumulate((end - start for start, end in spans), initial=0.0))
 
     def busy_until(time: float) -> float:
         at = bisect_right(since, time)
-        return before[at] - max(0.0, network[at - 1][1] - time) if at else 0.0
+        return before[at] - max(0.0, spans[at - 1][1] - time) if at else 0.0
 
-    return [
-        busy_until(end) - busy_until(start) if action.kind == COMPUTE else 0.0
-        for action, start, end in times
-    ]
+    return busy_until
