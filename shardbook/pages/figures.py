@@ -30,7 +30,9 @@ def figure(drawn: Any, alt: str) -> Figure:
         raise ValueError(f"the alt text states the figure's finding in a sentence, not {alt!r}")
     text = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": alt}):
-        drawn.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+        drawn.savefig(
+            text, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None}
+        )
     pyplot.close(drawn)
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
