@@ -46,6 +46,7 @@ def test_when_starting_is_dear_the_middle_wins(page: Executed) -> None:
         rule([12], [6], 12),
     ]
     assert steps == [18, 16, 18]
+    assert [page.said[f"q_{name}"] for name in ("each", "two", "once")] == ["18 s", "16 s", "18 s"]
     answers = page.questions()
     asked = next(q for q in answers if q.startswith("Now the network takes two seconds"))
     assert answers[asked] == "Two layers at a time: 16 s."
