@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number, doublings
 from shardbook.explorers.explorer import Explorer
+from shardbook.explorers.network_controls import bandwidth, latency
 from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_bytes, format_seconds
 from shardbook.schedules.buckets import MIB, BucketRun, Layer, Reduction, ddp_step
@@ -231,28 +232,8 @@ EXPLORER = Explorer(
             kind="seconds",
             unit="s",
         ),
-        Number(
-            "latency",
-            "Latency of a round",
-            "10us",
-            ("1us", "2us", "5us", "10us", "20us", "50us", "100us"),
-            1e-8,
-            0.01,
-            integer=False,
-            kind="seconds",
-            unit="s",
-        ),
-        Number(
-            "bandwidth",
-            "Bandwidth of a port, one way",
-            "50GB/s",
-            ("1GB/s", "5GB/s", "12.5GB/s", "25GB/s", "50GB/s", "100GB/s", "450GB/s"),
-            1e8,
-            1e13,
-            integer=False,
-            kind="rate",
-            unit="B/s",
-        ),
+        latency(),
+        bandwidth(),
         Choice(
             "slow",
             "One rank computes slower",

@@ -11,6 +11,7 @@ from shardbook.collectives.closed_form import ALL_REDUCE, Cost, all_reduce_cost,
 from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number, doublings
 from shardbook.explorers.explorer import Explorer
+from shardbook.explorers.network_controls import bandwidth, latency
 from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_bytes, format_seconds
 
@@ -230,28 +231,8 @@ EXPLORER = Explorer(
             kind="bytes",
         ),
         Number("ranks", "Ranks", "8", doublings(12)[1:], 2, 4096),
-        Number(
-            "latency",
-            "Latency of a round",
-            "10us",
-            ("0.1us", "1us", "2us", "5us", "10us", "20us", "50us", "100us", "1ms"),
-            1e-7,
-            1,
-            integer=False,
-            kind="seconds",
-            unit="s",
-        ),
-        Number(
-            "bandwidth",
-            "Bandwidth of a port, one way",
-            "50GB/s",
-            ("1GB/s", "12.5GB/s", "25GB/s", "50GB/s", "100GB/s", "200GB/s", "450GB/s", "900GB/s"),
-            1e6,
-            1e13,
-            integer=False,
-            kind="rate",
-            unit="B/s",
-        ),
+        latency(),
+        bandwidth(),
     ),
     _draw,
 )
