@@ -39,7 +39,6 @@ def _faulty(name: str, strategy: str, ranks: int, rank: int, step: int) -> _Reco
     return watched(faulty_settings(cause, settings), hooks(cause, settings), _STEPS)
 
 
-@functools.cache
 def _rereading(ranks: int, reader: int, read: int, first: int) -> _Records:
     def reads(step: int, rank: int) -> int:
         return read if rank == reader and step >= first else rank
@@ -52,14 +51,12 @@ def _healthy(strategy: str, ranks: int, micro_batches: int) -> _Records:
     return watched(_settings(strategy, ranks, micro_batches), Hooks(), _STEPS)
 
 
-@functools.cache
 def _overflowing(ranks: int) -> _Records:
     """The scale is far too large at first: these steps are skipped, and that is no fault."""
     settings = _settings("zero2", ranks, loss_scale=LossScale(2.0**18, backoff=2.0**-4))
     return watched(settings, Hooks(), _STEPS)
 
 
-@functools.cache
 def _rounded_much(ranks: int) -> _Records:
     return watched(_settings("dp", ranks, 4, optimizer=SGD(rate=0.5)), Hooks(), _STEPS)
 
