@@ -1,5 +1,6 @@
 """FSDP's two streams: when units are gathered, computed and reduced, and the buffers alive."""
 
+from math import fsum
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -20,7 +21,6 @@ from shardbook.schedules.timeline import Span, memory, spans
 
 _LEFT, _WIDTH, _ROW, _TOP = 126, 506, 34, 46
 _CURVE: Final = 96
-_SERIAL: Final = Policy(overlap=False)
 
 
 def _draw(
@@ -46,8 +46,8 @@ def _draw(
     )
     layers = equal_units(units, forward, backward, all_gather, reduce_scatter)
     run = fsdp_run(layers, policy)
-    # One scale for every policy: what a switch saves is seen as a shorter picture.
-    longest = max(run.makespan, fsdp_run(layers, _SERIAL).makespan)
+    # The scale of everything in one queue: what a switch saves is seen as a shorter picture.
+    longest = max(run.makespan, fsum(run.plan.seconds))
     compute = compute_seconds(layers, policy)
     return View(
         _figure(run, overlap, longest),
