@@ -38,13 +38,11 @@ def loss_factors(tokens):
 def ring_cost(collective, sizes, latency, bandwidth):
     """n46.4"""
     ranks, total = len(sizes), sum(sizes)
-    phases = {"reduce-scatter": 1, "all-gather": 1, "all-reduce": 2}[collective]
-    sent = [0] * ranks
-    for rank in range(ranks):
-        if collective != "all-gather":
-            sent[rank] += total - sizes[rank]
-        if collective != "reduce-scatter":
-            sent[rank] += total - sizes[(rank + 1) % ranks]
+    phases = 2 if collective == "all-reduce" else 1
+    scattered = [total - own for own in sizes]
+    gathered = [total - following for following in [*sizes[1:], sizes[0]]]
+    both = [one + other for one, other in zip(scattered, gathered, strict=True)]
+    sent = {"reduce-scatter": scattered, "all-gather": gathered, "all-reduce": both}[collective]
     rounds = phases * (ranks - 1)
     seconds = rounds * (latency + max(sizes) / bandwidth)
     busbw = None
