@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "train": "Train a small network on simulated devices and log every byte.",
     "fsdp": "The timeline of FSDP units on two streams.",
     "pipeline": "A pipeline schedule: actions, makespan, bubble, live micro-batches.",
+    "offload": "Where states may lie, and how much bandwidth hides them.",
     "lab": "List, start, check and pack the graded labs.",
 }
 

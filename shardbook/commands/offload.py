@@ -1,0 +1,91 @@
+"""`shardbook offload`: where states may lie, and how much bandwidth hides them."""
+
+from fractions import Fraction
+
+import click
+
+from shardbook.commands.options import COUNT, FLOPS, RATE, json_option, print_json, print_table
+from shardbook.errors import InputError, whole
+from shardbook.numbers.units import format_bytes
+from shardbook.planner.bandwidth import KINDS, efficiency, intensity, required_bandwidth
+from shardbook.planner.placements import placements
+
+
+@click.group()
+def command() -> None:
+    """Where states may lie, and how much bandwidth hides them."""
+
+
+@command.command("partitions")
+@json_option
+def partitions(as_json: bool) -> None:
+    """List all 128 placements of a step's states and computations on GPU and CPU."""
+    every = placements()
+    if as_json:
+        print_json(
+            [
+                {
+                    "gpu": list(each.gpu),
+                    "traffic_bytes_per_parameter": each.traffic,
+                    "gpu_bytes_per_parameter": each.gpu_bytes,
+                }
+                for each in every
+            ]
+        )
+        return
+    print_table(
+        ["on the GPU", "B crossing", "B on the GPU"],
+        [[", ".join(each.gpu) or "–", str(each.traffic), str(each.gpu_bytes)] for each in every],
+    )
+
+
+@command.command("bandwidth")
+@click.option("--peak", type=FLOPS, default="70TFLOP/s", show_default=True, help="FLOP/s reached.")
+@click.option("--sequence", type=COUNT, default="1024", show_default=True, help="Tokens.")
+@click.option("--batch", type=COUNT, default="1", show_default=True, help="Sequences a device.")
+@click.option("--hidden", type=COUNT, default="8192", show_default=True, help="Width.")
+@click.option("--interval", type=COUNT, default="1", show_default=True, help="Layers a checkpoint.")
+@click.option("--efficiency", "wanted", type=COUNT, help="Give it for the bandwidth it needs.")
+@click.option("--bandwidth", type=RATE, help="Give it for the efficiency it allows.")
+@json_option
+def bandwidth(
+    peak: Fraction,
+    sequence: Fraction,
+    batch: Fraction,
+    hidden: Fraction,
+    interval: Fraction,
+    wanted: Fraction | None,
+    bandwidth: Fraction | None,
+    as_json: bool,
+) -> None:
+    """Efficiency from bandwidth, or bandwidth from efficiency (0.9 if neither is given)."""
+    if wanted is not None and bandwidth is not None:
+        raise InputError("--bandwidth", bandwidth, "give either --bandwidth or --efficiency")
+    if wanted is None and bandwidth is None:
+        wanted = Fraction(9, 10)
+    shape = {
+        "sequence": whole("sequence", sequence, 1, 10**9),
+        "batch": whole("batch", batch, 1, 10**9),
+        "hidden": whole("hidden", hidden, 1, 10**9),
+        "interval": whole("interval", interval, 1, 10**6),
+    }
+    rows = []
+    for kind in KINDS:
+        works = intensity(kind, **shape)
+        if bandwidth is None:
+            assert wanted is not None
+            share, rate = float(wanted), required_bandwidth(works, float(wanted), float(peak))
+        else:
+            share, rate = efficiency(works, float(bandwidth), float(peak)), float(bandwidth)
+        rows.append((kind, works, rate, share))
+    if as_json:
+        keys = ("kind", "intensity", "bandwidth", "efficiency")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    print_table(
+        ["fetched", "FLOP/B", "bandwidth", "efficiency"],
+        [
+            [kind, f"{works:,.0f}", f"{format_bytes(rate)}/s", f"{share:.1%}"]
+            for kind, works, rate, share in rows
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Which layout for this model on this cluster: placements, bandwidth, and what they cost."""
