@@ -80,6 +80,7 @@ def test_transfers_hurt_1f1b_more_than_gpipe(page: Executed) -> None:
     said = page.said
     # GPipe: each ramp has three ways more; 1F1B: each turn but the first waits for two
     assert said["t_gpipe"] == f"{33 + 2 * 3 * 0.5:g} s"
+    assert (said["t_eager"], said["t_eager_held"]) == (said["t_gpipe"], "7, 5, 3, 1")
     assert (said["t_1f1b"], said["t_two"], said["t_four"]) == ("41 s", "35.5 s", "45 s")
 
 
