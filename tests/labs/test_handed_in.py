@@ -1,5 +1,8 @@
 """Plans, programs and copies handed in as data: whatever they hold, there is a verdict."""
 
+import math
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +16,14 @@ from shardbook.labs.handed_plans import (
     wrong_rounds,
     wrong_traffic,
 )
-from shardbook.labs.handed_programs import ACTIONS, Ran, idle_unit, read_program, run_step
+from shardbook.labs.handed_programs import (
+    ACTIONS,
+    Ran,
+    idle_unit,
+    read_program,
+    run_step,
+    wrong_weights,
+)
 from shardbook.labs.values import Fault
 
 small = st.integers(-1, 4)
@@ -117,3 +127,10 @@ def test_what_is_far_too_large_is_refused() -> None:
     assert isinstance(read_program(2, ["load"] * 2000), Fault)
     assert isinstance(reshard([4], 1, 2, [(0, 0, 0, 0, 0, 1)] * 30_000), Fault)
     assert isinstance(reshard([100_000], 1, 1, [(0, 0, 0, 0, 0, 100_000)] * 3), Fault)
+
+
+def test_a_weight_that_is_not_a_number_is_wrong() -> None:
+    right = Ran(((0.5, 0.25),), 0, "", 0, "", "")
+    assert wrong_weights(right, right) is None
+    for weight in (math.nan, math.inf, 0.3):
+        assert wrong_weights(replace(right, weights=((0.5, weight),)), right)
