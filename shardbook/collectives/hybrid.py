@@ -6,6 +6,7 @@ model once; groups are replicas of each other.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from shardbook.collectives.measure import measure
 from shardbook.collectives.network import Link, two_level
@@ -60,3 +61,36 @@ def _plans(elements: int, ranks: int, shard: int) -> Iterator[tuple[Plan, int]]:
     if shard < ranks:
         for place in range(shard):
             yield ring_all_reduce(range(place, ranks, shard), elements // shard), 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEgress:
+    """What leaves a node in a step, in B: on the rings of its shard groups, and between replicas."""
+
+    group: Fraction
+    replicas: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """Both together."""
+        return self.group + self.replicas
+
+
+def node_egress(size: int, ranks: int, shard: int, ranks_per_node: int) -> NodeEgress:
+    """Return what `node_traffic` counts as leaving a node, by formula, for ``size`` B of weights.
+
+    A ring that visits several nodes leaves each of them over one edge, and an edge carries what
+    one rank sends. Raises InputError: a group neither fits a node evenly nor fills nodes.
+    """
+    whole("ranks", ranks, 1, 1 << 20)
+    if ranks % whole("ranks per node", ranks_per_node, 1, ranks):
+        raise InputError("ranks per node", ranks_per_node, f"give a divisor of the {ranks} ranks")
+    width = whole("shard", shard, 1, ranks)
+    if ranks % width or (width % ranks_per_node and ranks_per_node % width):
+        allowed = f"give a divisor of the {ranks} ranks that divides {ranks_per_node} or a multiple"
+        raise InputError("shard", shard, allowed)
+    spans = width > ranks_per_node
+    group = 3 * Fraction(width - 1, width) * size if spans else Fraction(0)
+    replicas = ranks // width
+    rings = min(width, ranks_per_node) if ranks > ranks_per_node else 0
+    return NodeEgress(group, rings * 2 * Fraction(replicas - 1, replicas) * Fraction(size, width))

@@ -10,6 +10,7 @@ from shardbook.explorers.explorer import Explorer
 MODULES: Final = {
     "training-replay": "training_replay",
     "find-the-fault": "find_the_fault",
+    "hybrid-sharding": "hybrid_sharding",
     "unequal-tokens": "unequal_tokens",
     "ring": "ring",
     "collective-cost": "collective_cost",

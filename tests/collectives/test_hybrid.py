@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardbook.collectives.hybrid import node_traffic
+from shardbook.collectives.hybrid import node_egress, node_traffic
 from shardbook.errors import InputError
 from shardbook.schedules.units import hybrid_traffic
 
@@ -66,3 +66,26 @@ def test_what_does_not_divide_the_ranks_is_refused(shard: int, per_node: int, na
     with pytest.raises(InputError) as caught:
         node_traffic(100, 4, shard, per_node)
     assert caught.value.argument == named
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.data())
+@settings(derandomize=True, deadline=None)
+def test_the_formula_for_a_node_is_what_counting_gives(a: int, b: int, data: st.DataObject) -> None:
+    per_node, nodes = 2**a, 2**b
+    n = per_node * nodes
+    f = data.draw(st.sampled_from(divisors(n)))
+    said = node_egress(2 * n * 1000, n, f, per_node)
+    assert said.total == node_traffic(n * 1000, n, f, per_node).node_egress
+    if f <= per_node:
+        assert said.group == 0
+
+
+def test_groups_of_three_nodes_follow_the_formula_too() -> None:
+    for f in (1, 2, 3, 6, 12, 18, 36):
+        said = node_egress(2 * 36_000, 36, f, 6)
+        assert said.total == node_traffic(36_000, 36, f, 6).node_egress
+
+
+def test_a_group_across_half_a_node_has_no_formula() -> None:
+    with pytest.raises(InputError, match="divides 6 or a multiple"):
+        node_egress(1000, 36, 4, 6)

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from shardbook.collectives.hybrid import node_traffic
 from shardbook.explorers import logs
 from shardbook.explorers.registry import get
+from shardbook.numbers.units import format_bytes
 from shardbook.training.faults import FAULTS, HANGS
 from shardbook.training.replay import runs
 
@@ -133,3 +135,15 @@ def test_only_what_makes_ranks_differ_shows_in_the_checksums() -> None:
         view = get("find-the-fault").view({"run": run, "step": "39"})
         parted = "not as rank 0" in {row[2] for row in view.table.rows}
         assert parted == (run in ("missing-parameter-all-gather", "case-2"))
+
+
+@pytest.mark.parametrize(("nodes", "per_node"), [(8, 8), (4, 4), (1, 8), (32, 4)])
+def test_the_hybrid_dial_counts_what_plans_do(nodes: int, per_node: int) -> None:
+    ranks, size = nodes * per_node, 256 * 10**6
+    state = {"nodes": str(nodes), "per_node": str(per_node), "parameters": str(size)}
+    rows = get("hybrid-sharding").view(state).table.rows
+    assert [int(row[0]) for row in rows] == [2**p for p in range(ranks.bit_length())]
+    for row in rows:
+        counted = node_traffic(size, ranks, int(row[0]), per_node).node_egress
+        assert row[4] == format_bytes(counted, 3)
+        assert row[1] == format_bytes(16 * size / int(row[0]), 3)
