@@ -69,7 +69,7 @@ def _failed(request: GradeRequest, why: str) -> SubmissionResult:
     return SubmissionResult(
         student=request.student,
         assignment=request.assignment,
-        notebook=json.dumps(notebook, indent=1),
+        notebook=json.dumps(notebook),
         cells=tuple(
             CellResult(str(one.get("grade_id")), 0.0, float(one.get("points", 0)), error=why)
             for one in settings

@@ -99,7 +99,7 @@ class Worker:
         result = SubmissionResult(
             student=request.student,
             assignment=request.assignment,
-            notebook=json.dumps(notebook, indent=1, ensure_ascii=False),
+            notebook=json.dumps(notebook),
             cells=cells,
             put_right=put_right,
             went_wrong=(*state.went_wrong, *([warning] if warning else [])),
@@ -110,9 +110,8 @@ class Worker:
         return result, state.timed_out
 
     def _assignment(self, request: GradeRequest) -> _Assignment:
-        rung = ladder.best_rung() if request.isolation == "auto" else request.isolation
         source_path = request.source_path.resolve()
-        key = (source_path, source_path.stat().st_mtime_ns, request.assignment, rung)
+        key = (source_path, source_path.stat().st_mtime_ns, request.assignment, request.isolation)
         key += (request.limits.files,)
         if self._warm and self._warm.key == key:
             return self._warm
@@ -126,7 +125,7 @@ class Worker:
             from shardgrade import checkout
 
             secret.append(checkout.root() / "solutions")
-        sandbox = ladder.Sandbox(rung, warmth, request.limits, secret)
+        sandbox = ladder.open_sandbox(request.isolation, warmth, request.limits, secret)
         self._warm = _Assignment(key, source, names.given_by(source), sandbox)
         for task in _tasks(request.assignment):
             expectations(task)

@@ -21,6 +21,7 @@ class Channel:
     def __init__(self, connection: socket.socket, bound: int) -> None:
         self._socket = connection
         self._bound = bound
+        self._buffer = bytearray()
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
         connection.setblocking(True)
@@ -41,19 +42,19 @@ class Channel:
         return self._exactly(size, deadline)
 
     def _exactly(self, size: int, deadline: float | None) -> bytes:
-        parts = []
-        while size:
+        while len(self._buffer) < size:
             if deadline is not None:
                 self._wait(deadline)
             try:
-                part = self._socket.recv(min(size, 1 << 20))
+                part = self._socket.recv(1 << 16)
             except OSError:
                 part = b""
             if not part:
                 raise ChannelClosed
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+            self._buffer += part
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
 
     def _wait(self, deadline: float) -> None:
         while not self._poll.poll(1000 * _SLICE):

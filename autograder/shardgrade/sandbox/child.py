@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import random
+import re
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ from .remote import Interrupted, Peer
 
 _TRACEBACK_LINES: Final = 40
 _LONGEST_LINE: Final = 500
+_COMMANDS: Final = re.compile(r"\A\s|^\s*(?:[%!?]|>>>|\.\.\.|In \[)|\?\s*$|=\s*[!%]", re.MULTILINE)
 _MOST_DENIED: Final = 20
 _REFUSED: Final = frozenset(
     {
@@ -92,6 +94,9 @@ def make_shell() -> Any:
     shell.display_pub = CapturingDisplayPublisher(parent=shell)
     shell.displayhook = CapturingDisplayHook(shell=shell, outputs=[])
     shell.display_trap.hook = shell.displayhook
+    transform = shell.transform_cell
+    # Most cells are plain Python; IPython would split them into tokens twice to find that out.
+    shell.transform_cell = lambda raw: transform(raw) if _COMMANDS.search(raw) else f"{raw}\n"
     shell.enable_gui = lambda gui=None: None
     # A line such as `!pip install` must not take the rest of its cell along.
     shell.system = lambda command: print(f"not run while grading: {command}")

@@ -40,6 +40,7 @@ RUNGS: Final = ("bwrap", "landlock", "limits")
 
 _HEAD: Final = struct.Struct("!I")
 _START_SECONDS: Final = 60.0
+_END_SECONDS: Final = 2.0
 _INSIDE: Final = ("__init__", "channel", "child", "confine", "remote", "wire", "zygote")
 _BOX: Final = "shardbox"
 _MAIN: Final = (
@@ -130,6 +131,9 @@ class Sandbox:
         self.failed_imports: tuple[str, ...] = tuple(answer["failed"])
 
     def _end_process(self) -> str:
+        # Its control socket is closed: it ends by itself, and its times are counted.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
         self._process.kill()
         stderr = self._process.stderr
         said = "" if stderr is None or stderr.closed else stderr.read().decode(errors="replace")
@@ -287,13 +291,24 @@ def _try(rung: str) -> str:
 
 def best_rung() -> str:
     """The highest rung that works here."""
+    return next(one.rung for one in probe() if not one.trouble or one.rung == RUNGS[-1])
+
+
+def open_sandbox(isolation: str, warmth: Warmth, limits: Limits, secret: Iterable[Path]) -> Sandbox:
+    """A sandbox on that rung; for ``auto`` on the highest that starts and hides ``secret``.
+
+    Raises:
+        SandboxError: the rung does not work here.
+    """
+    if isolation != "auto":
+        return Sandbox(isolation, warmth, limits, secret)
     for rung in RUNGS[:-1]:
-        if not _try_cached(rung):
-            return rung
-    return RUNGS[-1]
-
-
-_try_cached = functools.cache(_try)
+        with contextlib.suppress(SandboxError):
+            sandbox = Sandbox(rung, warmth, limits, secret)
+            if not sandbox.seen:
+                return sandbox
+            sandbox.close()
+    return Sandbox(RUNGS[-1], warmth, limits, secret)
 
 
 def warning(rung: str) -> str:

@@ -71,7 +71,9 @@ def test_a_hidden_grade_cell_without_a_value_earns_nothing(tmp_path: Path) -> No
 SOURCE = made.notebook_of(
     made.code_cell("import math"),
     made.answer("a", "def f():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION"),
-    made.graded("t", "assert f()\n### BEGIN HIDDEN TESTS\nassert f() == 1\n### END HIDDEN TESTS", 1),
+    made.graded(
+        "t", "assert f()\n### BEGIN HIDDEN TESTS\nassert f() == 1\n### END HIDDEN TESTS", 1
+    ),
     made.answer("b", "def g(): return 2"),
     made.graded("u", "assert g() == 2", 1),
 )

@@ -24,7 +24,9 @@ MIXED = made.notebook_of(
     made.graded("t1", "assert f(2) == 3", 1),
     made.answer("b", "import os\ndef g(): os._exit(1)"),
     made.graded("t2", "assert g() is None", 1),
-    made.answer("c", "try: open('out', 'w').write('x' * 10); h = 'own'\nexcept OSError: h = 'none'"),
+    made.answer(
+        "c", "try: open('out', 'w').write('x' * 10); h = 'own'\nexcept OSError: h = 'none'"
+    ),
     made.graded("t3", "assert h == 'own'", 1),
 )
 
@@ -67,7 +69,9 @@ LIMITED = {
 def test_each_limit_holds_and_is_told_or_raises(rung: str, tmp_path: Path) -> None:
     cells = []
     for number, code in enumerate(LIMITED.values()):
-        cells.append(made.answer(f"a{number}", f"ended{number} = 'began'\n{code}\nended{number} = 1"))
+        cells.append(
+            made.answer(f"a{number}", f"ended{number} = 'began'\n{code}\nended{number} = 1")
+        )
         cells.append(made.graded(f"t{number}", f"assert ended{number} == 1", 1))
     source = made.notebook_of(*cells)
     limits = replace(made.LIMITS, cell_seconds=1.5, deaths=9)
