@@ -19,23 +19,23 @@ def interleaved(ranks, micro_batches, chunks):
     """pp.2"""
     rounds = -(-micro_batches // ranks)
     turns = [
-        (chunk, cycle * ranks + place)
+        (chunk, cycle * ranks + offset)
         for cycle in range(rounds)
         for chunk in range(chunks)
-        for place in range(ranks)
+        for offset in range(ranks)
     ]
     order = []
-    for rank in range(ranks):
+    for place in range(ranks):
         forwards = [("F", chunk, number) for chunk, number in turns]
         backwards = [("B", chunks - 1 - chunk, number) for chunk, number in turns]
-        ahead = min((chunks - 1) * ranks + 2 * (ranks - 1 - rank), len(turns))
+        ahead = min((chunks - 1) * ranks + 2 * (ranks - 1 - place), len(turns))
         actions = forwards[:ahead]
         for forward, backward in zip(forwards[ahead:], backwards, strict=False):
             actions += [forward, backward]
         actions += backwards[len(turns) - ahead :]
         order.append(
             [
-                f"{rank + chunk * ranks}{kind}{number}"
+                f"{place + chunk * ranks}{kind}{number}"
                 for kind, chunk, number in actions
                 if number < micro_batches
             ]

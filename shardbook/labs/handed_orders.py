@@ -9,7 +9,12 @@ from shardbook.errors import InputError
 from shardbook.labs.values import Fault, show
 from shardbook.schedules.faults import ScheduleError
 from shardbook.schedules.pipeline import Order, PipelineRun, StageTimes, parse_action, run_order
-from shardbook.schedules.pipeline.actions import PipelineAction
+from shardbook.schedules.pipeline.actions import (
+    BACKWARD,
+    BACKWARD_WEIGHT,
+    FORWARD,
+    PipelineAction,
+)
 
 _MOST_ACTIONS: Final = 20_000
 _LONGEST_TEXT: Final = 24
@@ -108,8 +113,14 @@ def too_long(run: PipelineRun, most: float, than: str) -> Fault | None:
 
 
 def too_many_live(run: PipelineRun, most: list[int]) -> Fault | None:
-    """Say which rank holds more than ``most`` allows it, in stage-chunks."""
-    for rank, (got, wanted) in enumerate(zip(run.peak_live, most, strict=True)):
-        if got > wanted:
-            return Fault(f"rank {rank}", "fewer live at once", f"{got} live")
+    """Say which rank first holds more than ``most`` allows it, in stage-chunks, and when."""
+    for rank, (peak, allowed) in enumerate(zip(run.peak_live, most, strict=True)):
+        if peak <= allowed:
+            continue
+        live = 0
+        for step, action in enumerate(run.order[rank]):
+            live += {FORWARD: 1, BACKWARD: -1, BACKWARD_WEIGHT: -1}.get(action.kind, 0)
+            if live > allowed:
+                where = f"rank {rank}, step {step}"
+                return Fault(where, "fewer live at once", f"{live} with {action} (peak {peak})")
     return None

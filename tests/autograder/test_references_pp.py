@@ -10,7 +10,7 @@ from shardgrade.checkout import reference
 
 from shardbook.errors import InputError
 from shardbook.labs.checking import examine
-from shardbook.labs.handed_orders import read_order, run_handed
+from shardbook.labs.handed_orders import read_order, run_handed, too_many_live
 from shardbook.labs.pipeline_bound import lower_bound
 from shardbook.labs.registry import TASKS
 from shardbook.labs.values import Fault
@@ -153,3 +153,11 @@ def test_the_diagnosis_of_a_deadlock_shows_the_grid() -> None:
 
     finding = examine("pp.1", deadlocks).finding
     assert finding and "rank 2" in finding.fault.got and ">" in finding.fault.got
+
+
+def test_the_first_place_too_many_is_told_with_rank_and_step() -> None:
+    order = [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1F1", "1B0", "1B1"]]
+    ran = run_handed(order, 2, 2, 2)
+    assert isinstance(ran, PipelineRun) and too_many_live(ran, [2, 2]) is None
+    fault = too_many_live(ran, [2, 1])
+    assert fault and fault.where == "rank 1, step 1" and "1F1" in fault.got

@@ -197,11 +197,14 @@ def _limited(case: Case, value: Any, times: Callable[[Case], list[Unit]]) -> Run
 
 
 def _keeps_limit(case: Case, expected: Any, outcome: Outcome) -> Fault | None:
-    run = _limited(case, outcome.value, _quick)
-    if isinstance(run, Fault):
-        return run
-    peak = run.peaks[PARAMETERS]
-    return None if peak <= case[1] else Fault("the peak", f"at most {case[1]} units", str(peak))
+    for times in (_quick, _exposed):
+        run = _limited(case, outcome.value, times)
+        if isinstance(run, Fault):
+            return run
+        peak = run.peaks[PARAMETERS]
+        if peak > case[1]:
+            return Fault("the peak", f"at most {case[1]} units", str(peak))
+    return None
 
 
 def _waits_least(case: Case, expected: Any, outcome: Outcome) -> Fault | None:
