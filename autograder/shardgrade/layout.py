@@ -7,6 +7,7 @@ grades imports nbgrader's models.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,21 +56,22 @@ class Layout:
 
     def notebooks(self, assignment: str) -> list[Path]:
         """The source notebooks of ``assignment``."""
-        return sorted(self._sources(assignment))
+        return sorted(self._sources(escape(assignment)))
 
     def _sources(self, assignment: str) -> Iterator[Path]:
-        pattern = self.folder("source", ".", assignment).relative_to(self.root)
-        return self.root.glob(f"{pattern}/*.ipynb")
+        return self.root.glob(f"{self._pattern('source', '.', assignment)}/*.ipynb")
 
     def submissions(self, assignment: str) -> dict[str, Path]:
         """Student → what was handed in (a folder, or what stands in its place)."""
-        found = {}
-        before, _, after = str(self.folder("submitted", "*", assignment)).partition("*")
-        for path in self.root.glob(
-            str(self.folder("submitted", "*", assignment).relative_to(self.root))
-        ):
-            found[str(path)[len(before) : len(str(path)) - len(after)]] = path
-        return dict(sorted(found.items()))
+        before, _, after = str(self.folder("submitted", "\0", assignment)).partition("\0")
+        found = {
+            str(path)[len(before) : len(str(path)) - len(after)]: path
+            for path in self.root.glob(self._pattern("submitted", "*", escape(assignment)))
+        }
+        return {name: path for name, path in sorted(found.items()) if not name.startswith(".")}
+
+    def _pattern(self, step: str, student: str, assignment: str) -> str:
+        return str(self.folder(step, student, assignment).relative_to(self.root))
 
 
 def open_layout(root: Path, db_url: str | None = None) -> Layout:

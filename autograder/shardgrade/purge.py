@@ -1,6 +1,7 @@
 """Delete a term's personal data, and say what stays."""
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection, TableClause, delete, inspect
 
 from shardgrade.gradebook import scores
-from shardgrade.gradebook.tables import EXTENSION, REQUEST, RESULT, engine_of
+from shardgrade.gradebook.tables import EXTENSION, REQUEST, RESULT, closing_engine, reading
 from shardgrade.layout import Layout
 
 #: the tables that speak of students, in an order that no foreign key minds
@@ -45,7 +46,7 @@ def survey(layout: Layout) -> Purged:
         for path in going
     }
     kept = [path for path in sorted(layout.root.iterdir()) if path not in going]
-    with closing(_Gradebook(layout)) as gradebook, gradebook.engine.connect() as connection:
+    with reading(layout) as connection:
         counted = {
             table.name: len(connection.execute(table.select()).fetchall())
             for table in _there(connection)
@@ -60,28 +61,19 @@ def purge(layout: Layout) -> Purged:
     deleted rows are overwritten too. Hold the course's lock.
     """
     told = survey(layout)
-    with closing(_Gradebook(layout)) as gradebook:
-        with gradebook.engine.begin() as connection:
-            for table in _there(connection):
-                connection.execute(delete(table))
-        if layout.sqlite:
-            raw = gradebook.engine.raw_connection()
-            with closing(raw):
-                # Deleted rows stay readable in free pages until the file is written anew.
-                raw.cursor().execute("VACUUM")
+    with closing_engine(layout) as engine, engine.begin() as connection:
+        for table in _there(connection):
+            connection.execute(delete(table))
+    if layout.sqlite:
+        with closing(sqlite3.connect(layout.sqlite)) as file:
+            # Deleted rows stay readable in free pages and logs until the file is written anew.
+            file.execute("PRAGMA journal_mode = DELETE")
+            file.execute("VACUUM")
     for path in _folders(layout):
         for inside in path.iterdir():
             if inside.name != "lock":
                 shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
     return told
-
-
-class _Gradebook:
-    def __init__(self, layout: Layout) -> None:
-        self.engine = engine_of(layout)
-
-    def close(self) -> None:
-        self.engine.dispose()
 
 
 def _there(connection: Connection) -> Iterator[TableClause]:

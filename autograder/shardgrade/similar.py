@@ -5,6 +5,7 @@ Wilkerson, Aiken 2003). What the released notebook holds already is left out. A 
 look, never a verdict.
 """
 
+import functools
 import io
 import itertools
 import json
@@ -46,9 +47,8 @@ def similar(layout: Layout, assignment: str, threshold: float = 0.6) -> list[Pai
     }
     released = "\n\n".join(_answers(layout, assignment, layout.folder("release", ".", assignment)))
     mine = {name: _fingerprint(text, released) for name, text in texts.items()}
-    engine = {name: _fingerprint(text, released) for name, text in _engine()}
     pairs = [_pair(*both) for both in itertools.combinations(mine.items(), 2)]
-    against = [_pair(a, b) for a in mine.items() for b in engine.items()]
+    against = [_pair(a, b) for a in mine.items() for b in _engine()]
     found = [pair for pair in pairs if pair.share >= threshold]
     # A module of the engine is long: only the share of the student's own text says something.
     found += [pair for pair in against if pair.share_of_one >= threshold]
@@ -74,10 +74,13 @@ def _pair(one: tuple[str, Any], other: tuple[str, Any]) -> Pair:
     return Pair(one[0], other[0], float(shares[0]), float(shares[1]), int(tokens))
 
 
-def _engine() -> Iterator[tuple[str, str]]:
+@functools.cache
+def _engine() -> tuple[tuple[str, Any], ...]:
     root = Path(shardbook.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        yield f"shardbook/{path.relative_to(root)}", path.read_text(encoding="utf-8")
+    return tuple(
+        (f"shardbook/{path.relative_to(root)}", _fingerprint(path.read_text(encoding="utf-8"), ""))
+        for path in sorted(root.rglob("*.py"))
+    )
 
 
 def _answers(layout: Layout, assignment: str, folder: Path) -> Iterator[str]:

@@ -20,7 +20,7 @@ from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from shardgrade import late
-from shardgrade.gradebook.tables import RESULT, engine_of, make_tables
+from shardgrade.gradebook.tables import RESULT, closing_engine, make_tables, many_commits
 from shardgrade.grading.result import SubmissionResult
 from shardgrade.layout import Layout
 from shardgrade.safely import replace_file
@@ -138,15 +138,12 @@ def timestamp_of(submitted: Path) -> datetime | None:
 @contextlib.contextmanager
 def writer(layout: Layout, assignment: str) -> Iterator[Writer]:
     """Open the gradebook for recording, with the assignment's cells as the source has them."""
-    engine = engine_of(layout)
-    try:
+    with many_commits(layout), closing_engine(layout) as engine:
         make_tables(layout, engine)
         with Session(engine) as session:
             with session.begin():
                 _sync(session, layout, assignment)
             yield Writer(layout, assignment, session)
-    finally:
-        engine.dispose()
 
 
 def sync(layout: Layout, assignment: str) -> None:
@@ -162,6 +159,9 @@ def _sync(session: Session, layout: Layout, name: str) -> None:
         session.add(assignment)
         session.flush()
     known = {notebook.name: notebook for notebook in assignment.notebooks}
+    for gone in known.keys() - {path.stem for path in layout.notebooks(name)}:
+        _remove(session, known[gone])
+        session.execute(delete(RESULT).filter_by(assignment=name, notebook=gone))
     for path in layout.notebooks(name):
         notebook = known.get(path.stem)
         source = nbformat.read(path, as_version=4)
@@ -190,10 +190,7 @@ def _sync_cells(session: Session, notebook: Any, source: NotebookNode) -> None:
     there |= {(cell.name, api.SourceCell): cell for cell in notebook.source_cells}
     for key, old in there.items():
         if key not in wanted:
-            for entry in [*getattr(old, "grades", []), *getattr(old, "comments", [])]:
-                session.delete(entry)
-            session.flush()
-            session.delete(old)
+            _remove_cell(session, old)
     for (name, kind), cell in wanted.items():
         row = there.get((name, kind))
         if row is None:
@@ -208,6 +205,22 @@ def _sync_cells(session: Session, notebook: Any, source: NotebookNode) -> None:
             row.cell_type = cell.cell_type
     session.flush()
     session.expire(notebook)
+
+
+def _remove(session: Session, notebook: Any) -> None:
+    for cell in [*_graded_cells(notebook), *notebook.source_cells]:
+        _remove_cell(session, cell)
+    for submitted in notebook.submissions:
+        session.delete(submitted)
+    session.flush()
+    session.delete(notebook)
+
+
+def _remove_cell(session: Session, cell: Any) -> None:
+    for entry in [*getattr(cell, "grades", []), *getattr(cell, "comments", [])]:
+        session.delete(entry)
+    session.flush()
+    session.delete(cell)
 
 
 def _graded_cells(notebook: Any) -> list[Any]:

@@ -215,6 +215,31 @@ def test_several_notebooks_of_one_assignment_add_up(layout: made_course.Layout) 
     assert grade(layout).done == 0
 
 
+def test_a_renamed_notebook_leaves_nothing_of_the_old_one(layout: made_course.Layout) -> None:
+    grade(layout)
+    source = layout.notebooks(NAME)[0]
+    source.rename(source.with_name("new.ipynb"))
+    for student in POINTS:
+        path = layout.folder("submitted", student, NAME) / "hw.ipynb"
+        path.rename(path.with_name("new.ipynb"))
+    assert grade(layout).done == 3
+    (ada, *_) = run.records(layout, NAME)
+    assert (ada.score, ada.max_score, set(ada.scores)) == (10, 15, {"t1", "t2", "essay"})
+
+
+def test_odd_names_are_names(tmp_path: Path) -> None:
+    layout = make(tmp_path / "a [b]", {})
+    source = layout.folder("source", ".", "x[1]*") / "hw.ipynb"
+    made_course.write(source, made_course.notebook(made_course.cells({})))
+    for student in ("ö ü", "a*b", ".hidden"):
+        made_course.write(
+            layout.folder("submitted", student, "x[1]*") / "hw.ipynb",
+            made_course.notebook(made_course.cells({"t1": 2})),
+        )
+    assert grade(layout, "x[1]*").done == 2
+    assert [one.student for one in run.records(layout, "x[1]*")] == ["a*b", "ö ü"]
+
+
 def test_what_is_not_there_is_said(layout: made_course.Layout, tmp_path: Path) -> None:
     nothing = GradeRequest("", "", Path(), Path())
     with pytest.raises(InputError, match="there is: hw"):
