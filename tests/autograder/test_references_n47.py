@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shardgrade.checkout import reference
 from shardgrade.checks.judging import cases_of, hidden_check
+from shardgrade.checks.n47_units import bucket_seconds, whole_buckets
 
 from shardbook.labs.checking import examine
-from shardbook.labs.handed_buckets import bucket_seconds, whole_buckets
 from shardbook.labs.handed_units import incomplete, read_program, run_program
 from shardbook.labs.registry import TASKS
 from shardbook.labs.values import Fault
