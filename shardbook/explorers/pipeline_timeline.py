@@ -16,7 +16,7 @@ _LATER: Final = "later"
 KINDS: Final = {
     FORWARD: ("F forward", "0.08"),
     BACKWARD: ("B backward", "0.3"),
-    BACKWARD_INPUT: ("I backward, input part", "0.3"),
+    BACKWARD_INPUT: ("I input part", "0.3"),
     BACKWARD_WEIGHT: ("W weight part", "0.55"),
     _LATER: ("later chunk", "0.8"),
 }
@@ -183,7 +183,7 @@ def _key(root: Element, blocks: _Blocks, top: float) -> None:
             thin = {"y": top + 5, "height": 4} if kind == _LATER else {"y": top, "height": 14}
             draw.add(root, "rect", x=x, width=16, **thin, **_filled(dark))
             draw.words(root, x + 22, top + 12, label, class_="sb-small")
-            x += 38 + 6.3 * len(label)
+            x += 34 + 6 * len(label)
     draw.block(root, "", "activations", x, top, 16, 14, texture="temporary")
     draw.words(root, x + 22, top + 12, "what it holds", class_="sb-small")
 

@@ -52,6 +52,12 @@ def test_every_computation_is_drawn_once() -> None:
         assert drawn == 4 * 8 * kinds
 
 
+def test_the_key_fits_the_canvas_with_every_kind() -> None:
+    figure = ElementTree.fromstring(get("pipeline").view({"schedule": "dualpipev"}).figure)
+    texts = [(float(text.get("x", "0")), text.text or "") for text in figure.iter(f"{SVG}text")]
+    assert all(x + 6.5 * len(text) <= 648 for x, text in texts if text == "what it holds")
+
+
 def test_eight_stages_and_64_micro_batches_stay_a_small_picture() -> None:
     for schedule in ("1f1b", "gpipe", "zbv"):
         state = {"schedule": schedule, "stages": "8", "micro_batches": "64"}

@@ -67,6 +67,8 @@
     set(field, text) {
       if (field.type === "checkbox") field.checked = text === "on";
       else field.value = text;
+      const menu = this.form.querySelector(`[data-fills="${field.id}"]`);
+      if (menu) menu.value = text; // none is chosen for a reader's own text
       const slider = this.form.querySelector(`[data-slides="${field.id}"]`);
       if (!slider) return;
       const place = JSON.parse(slider.dataset.stops).indexOf(text);
@@ -83,7 +85,7 @@
         const field = document.getElementById(target.dataset.slides);
         this.set(field, JSON.parse(target.dataset.stops)[target.value]);
       } else if (target.dataset.fills) {
-        document.getElementById(target.dataset.fills).value = target.value;
+        this.set(document.getElementById(target.dataset.fills), target.value);
       } else {
         this.set(target, this.value(target));
       }
