@@ -183,7 +183,7 @@ def _key(root: Element, blocks: _Blocks, top: float) -> None:
             thin = {"y": top + 5, "height": 4} if kind == _LATER else {"y": top, "height": 14}
             draw.add(root, "rect", x=x, width=16, **thin, **_filled(dark))
             draw.words(root, x + 22, top + 12, label, class_="sb-small")
-            x += 34 + 6 * len(label)
+            x += 36 + 6.2 * len(label)
     draw.block(root, "", "activations", x, top, 16, 14, texture="temporary")
     draw.words(root, x + 22, top + 12, "what it holds", class_="sb-small")
 
