@@ -87,7 +87,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _gather_static_files(app: Any) -> None:
-    served = Path(app.outdir).parent / ".served"
+    served = ROOT / "_build" / ".served"  # one for every builder and output folder
     stamp = served / "engine-hash"
     if not (stamp.exists() and stamp.read_text() == engine_hash()):
         shutil.rmtree(served, ignore_errors=True)
