@@ -137,16 +137,20 @@ def _actions(order: Order, times: StageTimes, live: int | Sequence[int]) -> list
     work = {(part.stage, part.kind): part for _, part, _ in slots}
     seconds = {key: times.seconds(part) for key, part in work.items()}
     sizes = {stage: _size(live, stage) for stage in rank_of}
+    names = [rank_name(rank) for rank in range(len(order))]
+    kept: dict[tuple[int, int | None], tuple[Buffer]] = {}
     actions = []
     for rank, part, together in slots:
         stage, kind = part.stage, part.kind
-        name = rank_name(rank)
+        name = names[rank]
         needs = _needs(together, index)
         if kind in _SENDS:
             link = f"{name} → {rank_name(rank_of[stage + _SENDS[kind]])}"
             actions.append(Action(str(part), link, transfer, needs, COMMUNICATION, name))
             continue
-        kept = (Buffer(name, f"{stage}F{part.micro_batch}", sizes[stage]),)
+        here = stage, part.micro_batch
+        if here not in kept:
+            kept[here] = (Buffer(name, f"{stage}F{part.micro_batch}", sizes[stage]),)
         actions.append(
             Action(
                 str(part),
@@ -154,8 +158,8 @@ def _actions(order: Order, times: StageTimes, live: int | Sequence[int]) -> list
                 seconds[stage, kind],
                 needs,
                 host=name,
-                takes=kept if kind == FORWARD else (),
-                releases=kept if kind in (BACKWARD, BACKWARD_WEIGHT) else (),
+                takes=kept[here] if kind == FORWARD else (),
+                releases=kept[here] if kind in (BACKWARD, BACKWARD_WEIGHT) else (),
             )
         )
     return actions
