@@ -78,7 +78,8 @@ def prepare() -> None:
         return assessment
 
     judging.assess = assess
-    judging.Calls = checking.Calls = RemoteCalls  # type: ignore[misc]
+    for module in (judging, checking):
+        vars(module)["Calls"] = RemoteCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,8 @@ class _Tests:
 
     def _execute(self, code: str, *, whole: bool) -> tuple[dict[str, Any], Any]:
         out, err = Output(1_000_000), Output(1_000_000)
-        value, failed = None, None
+        value: Any = None
+        failed: BaseException | None = None
         with contextlib.redirect_stdout(_as_text(out)), contextlib.redirect_stderr(_as_text(err)):
             try:
                 tree = names.parse(code)
@@ -252,7 +254,7 @@ class _Tests:
                 value = _run_tree(tree, self._space)
             except BaseException as error:
                 failed = error
-        outputs = [
+        outputs: list[dict[str, Any]] = [
             {"output_type": "stream", "name": name, "text": text}
             for name, stream in (("stdout", out), ("stderr", err))
             if (text := stream.take())
@@ -260,11 +262,10 @@ class _Tests:
         if failed is not None:
             outputs.append(_error_output(failed))
         elif value is not None:
-            data = {"text/plain": _represent(value)}
-            shown = {"output_type": "execute_result", "data": data, "metadata": {}}
-            outputs.append(shown | {"execution_count": None})
-        error = None if failed is None else f"{type(failed).__name__}: {_say(failed)}"
-        return {"error": error, "outputs": outputs}, value
+            shown = {"data": {"text/plain": _represent(value)}, "metadata": {}}
+            outputs.append(_clean({"output_type": "execute_result", **shown}))
+        said = None if failed is None else f"{type(failed).__name__}: {_say(failed)}"
+        return {"error": said, "outputs": outputs}, value
 
     def _fetch(self, needed: frozenset[str]) -> None:
         own = {name: v for name, v in self._space.items() if name not in self._students}

@@ -19,8 +19,9 @@ def points_of(value: Any, most: float, *, must_tell: bool = False) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         return 0.0 if must_tell else float(most)
+    large: Any = value
     try:
-        number = float(value)
+        number = float(large)
     except OverflowError:
-        return float(most) if value > 0 else 0.0
+        number = most if large > 0 else 0.0
     return float(min(max(number, 0.0), most)) if math.isfinite(number) else 0.0

@@ -149,8 +149,9 @@ def _parse(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 def _upgrade(notebook: dict[str, Any]) -> dict[str, Any]:
-    import nbformat
+    import nbformat as library
 
+    nbformat: Any = library
     try:
         version = notebook.get("nbformat")
         if type(version) is not int or not 1 <= version <= 4:

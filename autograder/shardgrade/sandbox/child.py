@@ -80,8 +80,7 @@ class Output:
 
 def make_shell() -> Any:
     """IPython without its history, and with short tracebacks."""
-    from IPython.core.displayhook import CapturingDisplayHook
-    from IPython.core.displaypub import CapturingDisplayPublisher
+    from IPython.core import displayhook, displaypub
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -90,9 +89,11 @@ def make_shell() -> Any:
     config.HistoryAccessor.enabled = False
     config.InteractiveShell.xmode = "Plain"
     config.InteractiveShell.colors = "nocolor"
-    shell = InteractiveShell.instance(config=config)
-    shell.display_pub = CapturingDisplayPublisher(parent=shell)
-    shell.displayhook = CapturingDisplayHook(shell=shell, outputs=[])
+    shell: Any = InteractiveShell.instance(config=config)
+    hooks: Any = displayhook
+    publishers: Any = displaypub
+    shell.display_pub = publishers.CapturingDisplayPublisher(parent=shell)
+    shell.displayhook = hooks.CapturingDisplayHook(shell=shell, outputs=[])
     shell.display_trap.hook = shell.displayhook
     transform = shell.transform_cell
     # Most cells are plain Python; IPython would split them into tokens twice to find that out.
@@ -239,7 +240,7 @@ def run(
 ) -> None:
     """Answer the check's process until it hangs up; ``lock`` takes the rights away."""
     out, err = Output(output), Output(output)
-    sys.stdout, sys.stderr = out, err  # type: ignore[assignment]
+    sys.stdout, sys.stderr = out, err
     random.seed(seed)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(seed)

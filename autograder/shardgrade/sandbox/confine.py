@@ -111,7 +111,7 @@ def limit(present: int, memory: int, files: int, seconds: float) -> None:
 
 def forbid_calls() -> None:
     """Seccomp: the calls of `_DENIED` fail with EPERM, and signals reach this process only."""
-    import pyseccomp as seccomp
+    import pyseccomp as seccomp  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     refuse: Any = seccomp.ERRNO(errno.EPERM)
     own = os.getpid()

@@ -150,7 +150,7 @@ _ENCODERS: Final[dict[type, Callable[[Any, _Inner], Any]]] = {
     set: lambda v, inner: ["s", *map(inner, set.__iter__(v))],
     frozenset: lambda v, inner: ["z", *map(inner, frozenset.__iter__(v))],
     bytes: lambda v, inner: ["b", _to_text(bytes.__getitem__(v, slice(None)))],
-    bytearray: lambda v, inner: ["B", _to_text(bytearray.__getitem__(v, slice(None)))],
+    bytearray: lambda v, inner: ["B", _to_text(bytes(memoryview(v)))],
     complex: lambda v, inner: ["c", inner(v.real), inner(v.imag)],
     range: lambda v, inner: ["r", inner(v.start), inner(v.stop), inner(v.step)],
     slice: lambda v, inner: ["S", inner(v.start), inner(v.stop), inner(v.step)],
@@ -253,7 +253,7 @@ def _engine(name: Any) -> type:
 
 def _engine_value(parts: list[Any]) -> Any:
     kind = _engine(parts[0])
-    names = [field.name for field in dataclasses.fields(kind) if field.init]  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(kind) if field.init]
     return kind(**dict(zip(names, parts[1:], strict=True)))
 
 

@@ -33,7 +33,7 @@ def main() -> None:
     settings = _receive(control)[0]
     os.environ.clear()
     os.environ.update(settings["environment"])
-    import pyseccomp  # noqa: F401 - loaded here, where its library may still be looked for
+    import pyseccomp  # type: ignore # noqa: F401 - loaded here, where its library may still be found
 
     size = open("/proc/self/statm", encoding="ascii")  # noqa: SIM115 - read again for each child
     dropped = settings["drop_root"] and confine.drop_root(settings["readable"])

@@ -1,0 +1,104 @@
+"""Many submissions: a timeout counts only alone, and a grader that dies is no student's fault."""
+
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import submissions as made
+from shardgrade.grading import pool
+from shardgrade.grading.result import GradeRequest, SubmissionResult, grade_many, grade_submission
+
+SOURCE = made.notebook_of(
+    made.answer("a", "def f(x): return x + 1"), made.graded("t", "assert f(2) == 3", 1)
+)
+
+
+def _result(request: GradeRequest, seconds: float) -> SubmissionResult:
+    names = (request.student, request.assignment)
+    return SubmissionResult(*names, "{}", (), (), (), seconds, "bwrap", "")
+
+
+class Slow:
+    """A worker that is late the first time, and notes who else is at work."""
+
+    at_work: set[int] = set()
+    seen: list[tuple[str, int]] = []
+    lock = threading.Lock()
+
+    def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
+        with self.lock:
+            self.at_work.add(id(self))
+            again = request.student in [student for student, _ in self.seen]
+            self.seen.append((request.student, len(self.at_work)))
+        time.sleep(0.05)
+        with self.lock:
+            self.at_work.discard(id(self))
+        return _result(request, 2.0 if again else 1.0), request.student == "late" and not again
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_ran_out_of_time_is_graded_once_more_and_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool, "WorkerProcess", Slow)
+    nowhere = Path("x")
+    students = ["late", *(f"s{number}" for number in range(6))]
+    requests = [GradeRequest(student, "ps1", nowhere, nowhere) for student in students]
+    results = list(grade_many(requests, 3))
+    assert sorted(result.student for result in results) == sorted(students)
+    assert {result.student: result.seconds for result in results}["late"] == 2.0
+    assert [at_once for student, at_once in Slow.seen if student == "late"][1:] == [1]
+    assert Slow.seen[-1][0] == "late"
+    assert max(at_once for _, at_once in Slow.seen) > 1
+
+
+def _request(folder: Path, student: str = "ann") -> GradeRequest:
+    path = made.write_source(folder, SOURCE, "ps.ipynb", "ps1")
+    home = folder / "submitted" / student / "ps1"
+    home.mkdir(parents=True)
+    (home / "ps.ipynb").write_text(path.read_text())
+    return GradeRequest(student, "ps1", home, path, limits=made.LIMITS)
+
+
+def test_a_grading_process_that_dies_is_told_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    request = _request(tmp_path)
+    worker = pool.WorkerProcess()
+    try:
+        assert worker.grade(request)[0].score == 1
+        assert worker._process
+        threading.Timer(0.3, os.kill, (worker._process.pid, signal.SIGKILL)).start()
+        time.sleep(0.2)
+        results = [worker.grade(replace(request, student=str(n)))[0] for n in range(8)]
+        assert [result.max_score for result in results] == [1] * 8
+        failed = [result for result in results if result.score == 0]
+        assert len(failed) <= 1
+        assert all("the grader failed" in result.went_wrong[0] for result in failed)
+        assert all(result.digest == "" for result in failed)
+        assert worker.grade(request)[0].score == 1
+    finally:
+        worker.close()
+
+
+def test_one_submission_is_graded_as_many_are(tmp_path: Path) -> None:
+    request = _request(tmp_path)
+    alone, (together,) = grade_submission(request), grade_many([request])
+    assert replace(alone, seconds=0.0) == replace(together, seconds=0.0)
+    assert alone.scores == {"t": 1}
+
+
+def test_an_unknown_rung_or_a_broken_source_fails_alone(tmp_path: Path) -> None:
+    request = _request(tmp_path)
+    good, bad = request, replace(request, student="bob", isolation="moat")
+    results = made.grade_all([bad, good], 1)
+    assert results["ann"].score == 1
+    assert results["bob"].score == 0 and "moat" in results["bob"].went_wrong[0]
+
+
+def test_a_course_without_submissions_gives_nothing() -> None:
+    assert list(grade_many([])) == []
