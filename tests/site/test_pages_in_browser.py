@@ -261,7 +261,7 @@ def test_without_a_script_the_default_view_and_its_table_are_there(
     for name, page in places_of_explorers(site).items():
         tab.goto(f"{address}/{page}")
         figure = tab.locator(f"#{name}")
-        assert figure.locator("svg").first.is_visible()
-        assert figure.locator("table").is_visible()
+        assert figure.locator(".sb-figure svg").is_visible()
+        assert figure.locator(".sb-rows table").is_visible()
         assert not figure.locator("form").is_visible()
     context.close()
