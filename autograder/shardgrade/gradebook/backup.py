@@ -1,6 +1,5 @@
 """Copies of the gradebook: one before every change, and the way back."""
 
-import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,6 +12,7 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, insert, insp
 from shardbook.errors import InputError
 from shardgrade.gradebook.tables import engine_of
 from shardgrade.layout import Layout
+from shardgrade.safely import file_hash
 
 _KEPT: Final = 50
 
@@ -37,7 +37,7 @@ def backup(layout: Layout, why: str) -> Path | None:
         partial.unlink(missing_ok=True)
         raise
     there = backups(layout)
-    if there and _hash(there[-1]) == _hash(partial):
+    if there and file_hash(there[-1]) == file_hash(partial):
         partial.unlink()
         return there[-1]
     # Local names sort by age; two in the same microsecond would be the same copy.
@@ -80,13 +80,6 @@ def restore(layout: Layout, name: str) -> tuple[Path, Path | None]:
 def _copy_file(source: Path, target: Path) -> None:
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)
-
-
-def _hash(path: Path) -> str:
-    # SQLite counts changes in the header: two copies of the same content differ there only.
-    content = bytearray(path.read_bytes())
-    content[24:28] = content[92:96] = bytes(4)
-    return hashlib.sha256(content).hexdigest()
 
 
 @contextmanager

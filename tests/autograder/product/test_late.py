@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_course import NAME, Layout, grade, make, tables
+from made_course import NAME, Layout, grade, hand_in, make, tables
 from shardgrade import late, run
-from shardgrade.gradebook.tables import writing
+from shardgrade.gradebook import scores
+from shardgrade.gradebook.tables import reading, writing
 from shardgrade.late import Policy, part_lost
 
 from shardbook.errors import InputError
@@ -111,6 +112,14 @@ def test_nbgrader_sees_penalty_and_extension(layout: Layout) -> None:
         assert one.extension == timedelta(hours=1)
         assert one.total_seconds_late == 25 * 3600
         assert one.late_submission_penalty == pytest.approx(0.8)
+
+
+def test_the_penalty_is_recorded_with_the_grade(layout: Layout) -> None:
+    set_policy(layout, Policy(0.1))
+    hand_in(layout, "bob", {"t1": 2})
+    grade(layout)
+    with reading(layout) as connection:
+        assert scores.submissions(connection, NAME)["bob"].penalty == pytest.approx(0.4)
 
 
 def test_a_persons_score_changes_the_penalty_with_it(layout: Layout) -> None:
