@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from shardgrade.course import GraderError
 from shardgrade.grading import repair
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.sandbox.limits import Limits
@@ -25,7 +26,11 @@ class WorkerProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
-        """Grade one submission; a worker that dies is reported as the submission's result."""
+        """Grade one submission; a worker that dies is reported as the submission's result.
+
+        Raises:
+            GraderError: the isolation asked for does not work here.
+        """
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _COMMAND],
@@ -42,6 +47,8 @@ class WorkerProcess:
             answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         except (OSError, ValueError):
             return _failed(request, self._last_words()), False
+        if "impossible" in answer:
+            raise GraderError(answer["impossible"])
         return SubmissionResult.from_json(answer["result"]), answer["timed_out"]
 
     def _last_words(self) -> str:
@@ -82,14 +89,21 @@ def _failed(request: GradeRequest, why: str) -> SubmissionResult:
     )
 
 
+_Ready = tuple[GradeRequest, SubmissionResult, bool]
+
+
 def run(
     requests: Iterable[GradeRequest], workers: int = 0, limits: Limits | None = None
 ) -> Iterator[SubmissionResult]:
-    """Grade submissions on several processes; results come as they are ready."""
+    """Grade submissions on several processes; results come as they are ready.
+
+    Raises:
+        GraderError: the isolation asked for does not work here.
+    """
     todo = [replace(request, limits=limits) if limits else request for request in requests]
     count = min(workers or len(os.sched_getaffinity(0)), len(todo))
     waiting: queue.SimpleQueue[GradeRequest] = queue.SimpleQueue()
-    results: queue.SimpleQueue[tuple[GradeRequest, SubmissionResult, bool]] = queue.SimpleQueue()
+    results: queue.SimpleQueue[_Ready | GraderError] = queue.SimpleQueue()
     for request in todo:
         waiting.put(request)
     processes = [WorkerProcess() for _ in range(count)]
@@ -102,7 +116,10 @@ def run(
             thread.start()
         again = []
         for _ in todo:
-            request, result, timed_out = results.get()
+            ready = results.get()
+            if isinstance(ready, GraderError):
+                raise ready
+            request, result, timed_out = ready
             if timed_out:
                 again.append(request)
             else:
@@ -122,5 +139,8 @@ def _work(process: WorkerProcess, waiting: Any, results: Any) -> None:
             request = waiting.get_nowait()
         except queue.Empty:
             return
-        result, timed_out = process.grade(request)
-        results.put((request, result, timed_out))
+        try:
+            results.put((request, *process.grade(request)))
+        except GraderError as error:
+            results.put(error)
+            return

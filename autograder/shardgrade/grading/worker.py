@@ -365,8 +365,12 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     try:
         for line in sys.stdin:
-            result, timed_out = worker.grade(GradeRequest.from_json(line))
-            answer = {"result": result.to_json(), "timed_out": timed_out}
+            answer: dict[str, Any]
+            try:
+                result, timed_out = worker.grade(GradeRequest.from_json(line))
+                answer = {"result": result.to_json(), "timed_out": timed_out}
+            except ladder.SandboxError as error:
+                answer = {"impossible": str(error)}
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
     finally:

@@ -77,6 +77,8 @@ class Sandbox:
     def __init__(
         self, rung: str, warmth: Warmth, limits: Limits, secret: Iterable[Path] = ()
     ) -> None:
+        if rung not in RUNGS:
+            raise SandboxError(f"isolation {rung}: there is only {', '.join(RUNGS)}")
         self.rung = rung
         self._files = contextlib.ExitStack()
         try:

@@ -6,9 +6,11 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import submissions as made
+from shardgrade.course import GraderError
 from shardgrade.grading import pool
 from shardgrade.grading.result import GradeRequest, SubmissionResult, grade_many, grade_submission
 
@@ -25,8 +27,8 @@ def _result(request: GradeRequest, seconds: float) -> SubmissionResult:
 class Slow:
     """A worker that is late the first time, and notes who else is at work."""
 
-    at_work: set[int] = set()
-    seen: list[tuple[str, int]] = []
+    at_work: ClassVar[set[int]] = set()
+    seen: ClassVar[list[tuple[str, int]]] = []
     lock = threading.Lock()
 
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
@@ -92,12 +94,12 @@ def test_one_submission_is_graded_as_many_are(tmp_path: Path) -> None:
     assert alone.scores == {"t": 1}
 
 
-def test_an_unknown_rung_or_a_broken_source_fails_alone(tmp_path: Path) -> None:
-    request = _request(tmp_path)
-    good, bad = request, replace(request, student="bob", isolation="moat")
-    results = made.grade_all([bad, good], 1)
-    assert results["ann"].score == 1
-    assert results["bob"].score == 0 and "moat" in results["bob"].went_wrong[0]
+def test_a_rung_that_does_not_work_is_refused_and_nobody_gets_a_zero(tmp_path: Path) -> None:
+    request = replace(_request(tmp_path), isolation="moat")
+    for _ in range(2):
+        with pytest.raises(GraderError, match="moat"):
+            made.grade_all([request])
+    assert made.grade_all([replace(request, isolation="auto")])["ann"].score == 1
 
 
 def test_a_course_without_submissions_gives_nothing() -> None:
