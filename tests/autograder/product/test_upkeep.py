@@ -109,7 +109,8 @@ def test_requests_are_recorded_and_answered(tmp_path: Path) -> None:
 
 
 def test_a_purge_leaves_no_name_behind(tmp_path: Path) -> None:
-    layout = make(tmp_path / "course", {"ada-lovelace": {"t1": 4}, "bob": {}})
+    crowd: dict[str, dict[str, float]] = {f"ada-lovelace-{number}": {} for number in range(20)}
+    layout = make(tmp_path / "course", {"ada-lovelace": {"t1": 4}, **crowd})
     grade(layout)
     with writing(layout) as connection:
         late.set_policy(connection, NAME, late.Policy(0.1))
@@ -121,7 +122,7 @@ def test_a_purge_leaves_no_name_behind(tmp_path: Path) -> None:
     foretold = purge.survey(layout)
     assert made_course.tables(layout)["students"]  # telling deletes nothing
     assert purge.purge(layout) == foretold
-    assert foretold.rows["student"] == 2 and foretold.files["submitted"] == 2
+    assert foretold.rows["student"] == foretold.files["submitted"] == 21
     left = [path for path in layout.root.rglob("*") if path.is_file()]
     assert not any(b"ada-lovelace" in path.read_bytes() for path in left)
     with closing(sqlite3.connect(layout.root / "gradebook.db")) as book:
