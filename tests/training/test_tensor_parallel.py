@@ -170,6 +170,14 @@ def test_vocabulary_parallel_loss_is_the_loss(ranks, vocabulary, tokens, seed):
     np.testing.assert_allclose(found.gradients["weight"], x.T @ error, atol=1e-8)
 
 
+def test_a_large_logit_on_any_rank_does_not_overflow():
+    weight = np.zeros((1, 6))
+    weight[0, 5] = 5000
+    found = cross_entropy(np.ones((2, 1)), weight, np.array([5, 0]), 3)
+    near(found.outputs, [0, 5000])
+    near(found.gradients["weight"], [[-1, 0, 0, 0, 0, 1]])
+
+
 def test_the_loss_sends_three_numbers_a_token_not_the_vocabulary():
     tokens, ranks = 8, 4
     wires = cross_entropy(normal(1, tokens, 3), normal(2, 3, 64), np.arange(tokens), ranks).wires
