@@ -59,7 +59,7 @@ def skewed_loads(tokens: int, experts: int, k: int, skew: float) -> tuple[int, .
     Each token chooses k different experts: the loads sum to kt, and none is above t. Fractions are
     rounded so that the largest remainders go up. ``skew`` 0 is even. Raises InputError. (S58)
     """
-    t = whole("tokens", tokens, 0, MOST_ELEMENTS)
+    t = whole("tokens", tokens, 0, 1 << 40)
     e = whole("experts", experts, 1, MOST_EXPERTS)
     chosen = whole("k", k, 1, e)
     exponent = real("skew", skew, 0, 10)
@@ -69,10 +69,10 @@ def skewed_loads(tokens: int, experts: int, k: int, skew: float) -> tuple[int, .
         full += 1
     rest = sum(liked[full:])
     ideal = [t * (chosen - full) * one / rest for one in liked[full:]]
-    loads = [min(floor(x), t) for x in ideal]
+    loads = [floor(x) for x in ideal]
     left = t * (chosen - full) - sum(loads)
     by_remainder = sorted(range(len(ideal)), key=lambda i: loads[i] - ideal[i])
-    for i in [i for i in by_remainder if loads[i] < t][:left]:
+    for i in by_remainder[:left]:
         loads[i] += 1
     return (t,) * full + tuple(loads)
 
