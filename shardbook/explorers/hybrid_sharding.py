@@ -60,7 +60,7 @@ def _point(parameters: int, ranks: int, shard: int, per_node: int) -> _Point:
 
 def _figure(points: list[_Point], chosen: _Point, card: int) -> str:
     bottom = _TOP + len(points) * _ROW
-    root = draw.canvas(_MIDDLE + _WIDTH + 92, bottom + 70)
+    root = draw.canvas(_MIDDLE + _WIDTH + 92, bottom + 34)
     draw.words(root, _LEFT, 20, "states on a rank", class_="sb-strong")
     draw.words(root, _MIDDLE, 20, "leaves a node in a step", class_="sb-strong")
     _key(root)
