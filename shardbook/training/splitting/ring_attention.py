@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shardbook.training.wires import Wires, split
+from shardbook.training.splitting.wires import Wires, split
 
 Array = NDArray[Any]
 

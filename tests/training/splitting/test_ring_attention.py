@@ -5,8 +5,8 @@ import pytest
 
 from shardbook.collectives.context import causal_work, ring_attention_bytes
 from shardbook.errors import InputError
-from shardbook.training.blocks import attend, attend_backward
-from shardbook.training.ring_attention import ring_attention
+from shardbook.training.splitting.blocks import attend, attend_backward
+from shardbook.training.splitting.ring_attention import ring_attention
 
 
 def case(tokens, scale=1.0):

@@ -5,7 +5,7 @@ import pytest
 
 from shardbook.collectives.experts import capacity
 from shardbook.errors import InputError
-from shardbook.training.experts import expert_parallel, route, softmax
+from shardbook.training.splitting.experts import expert_parallel, route, softmax
 
 WIDTH, HIDDEN = 4, 3
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardbook.errors import one_of
-from shardbook.training.blocks import Block, Weights
-from shardbook.training.wires import Wires, join_all, split, split_all
+from shardbook.training.splitting.blocks import Block, Weights
+from shardbook.training.splitting.wires import Wires, join_all, split, split_all
 
 Array = NDArray[Any]
 

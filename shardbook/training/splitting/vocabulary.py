@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardbook.errors import InputError
-from shardbook.training.tensor_parallel import Outcome
-from shardbook.training.wires import Wires, split
+from shardbook.training.splitting.tensor_parallel import Outcome
+from shardbook.training.splitting.wires import Wires, split
 
 Array = NDArray[Any]
 

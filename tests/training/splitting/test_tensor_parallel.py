@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from shardbook.collectives.tensor import tensor_traffic
 from shardbook.errors import InputError
-from shardbook.training.blocks import ATTENTION_AXES, MLP_AXES, attention, mlp
-from shardbook.training.tensor_parallel import linear, pair
-from shardbook.training.vocabulary import cross_entropy, embedding
+from shardbook.training.splitting.blocks import ATTENTION_AXES, MLP_AXES, attention, mlp
+from shardbook.training.splitting.tensor_parallel import linear, pair
+from shardbook.training.splitting.vocabulary import cross_entropy, embedding
 
 TOKENS, WIDTH, HIDDEN, HEADS, HEAD = 7, 5, 12, 6, 3
 BLOCKS = {"mlp": (mlp, MLP_AXES), "attention": (attention, ATTENTION_AXES)}

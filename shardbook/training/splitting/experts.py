@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from shardbook.collectives.experts import capacity
 from shardbook.collectives.groups import process_groups
 from shardbook.errors import InputError
-from shardbook.training.blocks import Backward, mlp
-from shardbook.training.wires import Wires, split, split_all
+from shardbook.training.splitting.blocks import Backward, mlp
+from shardbook.training.splitting.wires import Wires, split, split_all
 
 Array = NDArray[Any]
 
