@@ -189,9 +189,10 @@ def records(layout: Layout, assignment: str, fresh: frozenset[str] = frozenset()
         graded = scores.submissions(connection, assignment)
         due = scores.due_date(connection, assignment)
         extensions = late.extensions(connection, assignment)
-    results: dict[str, list[SubmissionResult]] = {}
-    for (student, _), row in sorted(_results(layout, assignment).items()):
-        results.setdefault(student, []).append(SubmissionResult.from_json(row.result))
+    results: dict[str, dict[str, SubmissionResult]] = {}
+    for (student, notebook), row in sorted(_results(layout, assignment).items()):
+        result = SubmissionResult.from_json(row.result)
+        results.setdefault(student, {})[notebook] = result
     sources = layout.notebooks(assignment)
     found = []
     for student, mine in results.items():
@@ -214,15 +215,23 @@ def records(layout: Layout, assignment: str, fresh: frozenset[str] = frozenset()
                 one.max_score,
                 {name: cell.score for name, cell in one.cells.items()},
                 one.penalty,
-                tuple(text for result in mine for text in result.put_right),
-                tuple(text for result in mine for text in result.went_wrong),
+                tuple(_told(mine, lambda result: result.put_right)),
+                tuple(_told(mine, lambda result: result.went_wrong)),
                 tuple(notes),
-                round(sum(result.seconds for result in mine), 3),
-                mine[0].isolation,
+                round(sum(result.seconds for result in mine.values()), 3),
+                next(iter(mine.values())).isolation,
                 student in fresh,
             )
         )
     return found
+
+
+def _told(
+    mine: dict[str, SubmissionResult], what: Callable[[SubmissionResult], Iterable[str]]
+) -> Iterator[str]:
+    """Texts of several notebooks say which one they are about."""
+    for notebook, result in mine.items():
+        yield from (f"{notebook}: {text}" if len(mine) > 1 else text for text in what(result))
 
 
 def _results(layout: Layout, assignment: str) -> dict[tuple[str, str], Any]:

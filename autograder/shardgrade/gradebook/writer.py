@@ -87,12 +87,15 @@ class Writer:
     def _grade(self, submitted: Any, result: SubmissionResult, graded: NotebookNode) -> None:
         points = {cell.grade_id: cell.points for cell in result.cells}
         answers = {_grade_id(cell): cell for cell in graded.cells if _grade_id(cell)}
-        released = self._released[submitted.notebook.name]
+        # nbgrader keeps the handed-out text of a cell too, where the release folder is gone.
+        stubs = {cell.name: cell.source for cell in submitted.notebook.source_cells}
+        stubs |= self._released[submitted.notebook.name]
         grades = {grade.cell_id: grade for grade in submitted.grades}
         comments = {comment.cell_id: comment for comment in submitted.comments}
         for cell in _graded_cells(submitted.notebook):
             answer = answers.get(cell.name)
-            untouched = answer is not None and released.get(cell.name) == answer.source
+            # An answer that is empty, as in a notebook that was not handed in, is none either.
+            untouched = answer is not None and answer.source in ("", stubs.get(cell.name))
             if isinstance(cell, (api.GradeCell, api.TaskCell)):
                 grade = grades.get(cell.id)
                 if grade is None:

@@ -45,11 +45,14 @@ def test_nbgrader_reads_the_grades_it_would_have_written(layout: made_course.Lay
 
 def test_an_answer_for_a_person_waits_for_one(layout: made_course.Layout) -> None:
     hand_in(layout, "ada", POINTS["ada"], essay="My answer.")
+    hand_in(layout, "eve", POINTS["eve"], essay="")
     grade(layout)
     with _book(layout) as book:
         assert book.find_submission(NAME, "ada").needs_manual_grade
         assert book.find_grade("essay", "hw", NAME, "ada").auto_score is None
-        assert book.find_grade("essay", "hw", NAME, "bob").auto_score == 0
+        for silent in ("bob", "eve"):
+            assert book.find_grade("essay", "hw", NAME, silent).auto_score == 0
+            assert book.find_comment("essay", "hw", NAME, silent).comment == "No response."
     (record,) = [r for r in run.records(layout, NAME) if r.student == "ada"]
     assert "waits for a person's grade" in record.notes
 
@@ -212,6 +215,7 @@ def test_several_notebooks_of_one_assignment_add_up(layout: made_course.Layout) 
     records = {record.student: record for record in run.records(layout, NAME)}
     assert records["ada"].score == 20 and records["ada"].max_score == 30
     assert records["bob"].scores["second/t1"] == 1.5
+    assert records["bob"].went_wrong == ("hw: t2: nothing", "second: t2: nothing")
     assert grade(layout).done == 0
 
 
