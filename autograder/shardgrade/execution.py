@@ -1,4 +1,4 @@
-"""The one seam behind which submissions are run and graded; here by nbgrader's own execution."""
+"""Grading by nbgrader's own execution: what ours (`shardgrade.grading`) is compared with."""
 
 import re
 import time
@@ -31,10 +31,6 @@ class Record:
     notices: tuple[str, ...]
     graded: bool
     seconds: float
-
-
-#: course folder, assignment, what to call after each submission → all records
-Execution = Callable[[Path, str, Callable[[Record], None]], list[Record]]
 
 
 def stock(folder: Path, assignment: str, report: Callable[[Record], None]) -> list[Record]:

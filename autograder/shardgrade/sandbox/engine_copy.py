@@ -21,7 +21,7 @@ def copy_engine(target: Path, blocked: Iterable[tuple[str, str]]) -> None:
     assert spec and spec.origin
     source = Path(spec.origin).parent
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
-    shutil.copytree(source, target / _ENGINE, ignore=ignore)
+    shutil.copytree(source, target / _ENGINE, ignore=ignore, copy_function=shutil.copyfile)
     by_module: dict[str, dict[str, str]] = defaultdict(dict)
     for name, task in blocked:
         module, _, path = name.partition(":")

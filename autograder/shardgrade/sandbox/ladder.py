@@ -92,7 +92,11 @@ class Sandbox:
         home = Path(self._home)
         home.chmod(0o755)
         box, scratch = home / "box", home / "scratch"
-        _fill(box, warmth)
+        mask = os.umask(0o022)  # another user may have to read it
+        try:
+            _fill(box, warmth)
+        finally:
+            os.umask(mask)
         scratch.mkdir(mode=0o777)
         scratch.chmod(0o777 if self.rung == "limits" else 0o700)
         inner = "/scratch" if self.rung == "bwrap" else str(scratch)
@@ -197,10 +201,8 @@ def _fill(box: Path, warmth: Warmth) -> None:
     inside = box / _BOX
     inside.mkdir(parents=True)
     for name in _INSIDE:
-        shutil.copy(Path(__file__).with_name(f"{name}.py"), inside)
+        shutil.copyfile(Path(__file__).with_name(f"{name}.py"), inside / f"{name}.py")
     copy_engine(box, warmth.blocked)
-    for path in [box, *box.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _packages() -> list[str]:

@@ -404,10 +404,12 @@ class Peer:
             reply = {"x": self._describe(error)}
         changes = {}
         for place, value, sent in given:
-            with contextlib.suppress(Exception):
+            try:
                 now = self._encode(value)
                 if pack(now) != pack(sent):
                     changes[place] = now
+            except Exception:  # it can't cross any more
+                continue
         if changes:
             reply["m"] = changes
         out, err = self._printed()

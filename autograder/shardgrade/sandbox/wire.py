@@ -38,13 +38,19 @@ _TYPES: Final = {
 }
 
 
+# Made once; `json.dumps` would make one for each message.
+_write: Final = json.JSONEncoder(
+    separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
+
+
 class WireError(ValueError):
     """A value that can't cross: too deep, too large, or not what it says it is."""
 
 
 def pack(message: Any) -> bytes:
     """Write a message: JSON data whose values went through `encode`."""
-    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    return _write(message).encode()
 
 
 def unpack(data: bytes) -> Any:
@@ -52,7 +58,7 @@ def unpack(data: bytes) -> Any:
     if data.count(b",") + data.count(b"[") + data.count(b"{") > _MOST_ITEMS:
         raise WireError("too many items")
     try:
-        return json.loads(data)
+        return json.loads(data.decode())
     except RecursionError:
         raise WireError("nested too deep") from None
     except ValueError:
@@ -74,6 +80,14 @@ def encode(value: Any, reference: Callable[[Any], Any], depth: int = _DEEPEST) -
         return value if math.isfinite(value) else ["f", repr(value)]
     if depth == 0:
         raise WireError("nested too deep")
+    # What is sent most, without a detour.
+    deeper = depth - 1
+    if kind is list:
+        return ["l", *[encode(item, reference, deeper) for item in value]]
+    if kind is tuple:
+        return ["t", *[encode(item, reference, deeper) for item in value]]
+    if kind is dict:
+        return ["d", *[encode(item, reference, deeper) for item in _pairs(value)]]
     encoder = _ENCODERS.get(kind) or next(
         (_ENCODERS[base] for base in kind.__mro__ if base in _ENCODERS and base not in _EXACT), None
     )
@@ -140,6 +154,9 @@ def _pairs(value: dict[Any, Any]) -> Iterator[Any]:
         yield item
 
 
+#: what JSON has itself
+_NATIVE: Final = frozenset({type(None), bool, int, float, str})
+
 _Inner = Callable[[Any], Any]
 
 #: a subclass crosses as the base, but for those in `_EXACT`
@@ -169,11 +186,15 @@ def decode(data: Any, resolve: Callable[[list[Any]], Any], depth: int = _DEEPEST
     Raises:
         WireError: the data is not what `encode` writes.
     """
-    if data is None or isinstance(data, (bool, int, float, str)):
+    if type(data) in _NATIVE:
         return data
-    if depth == 0 or not isinstance(data, list) or not data or not isinstance(data[0], str):
+    if depth == 0 or type(data) is not list or not data or type(data[0]) is not str:
         raise WireError("not readable")
     kind, parts = data[0], data[1:]
+    if kind == "l":
+        return [decode(part, resolve, depth - 1) for part in parts]
+    if kind == "t":
+        return tuple([decode(part, resolve, depth - 1) for part in parts])
     if kind in ("h", "o"):
         return resolve(data)
     decoder = _DECODERS.get(kind)
