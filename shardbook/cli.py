@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "fsdp": "The timeline of FSDP units on two streams.",
     "pipeline": "A pipeline schedule: actions, makespan, bubble, live micro-batches.",
     "offload": "Where states may lie, and how much bandwidth hides them.",
+    "plan": "Which layout for this model on this cluster, and why not the others.",
     "cost": "Time, energy and money of a training; rent or own.",
     "lab": "List, start, check and pack the graded labs.",
 }

@@ -1,0 +1,157 @@
+"""The planner: rank every layout that fits by its step time, the simplest first where times tie."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from shardbook.errors import whole
+from shardbook.ledger.recipes import DEFAULT_RECIPE
+from shardbook.planner.layouts import Layout, Limits, layouts, micro_batches, refused
+from shardbook.planner.memory import Peak, peak_memory, too_large
+from shardbook.planner.presets import Cluster, Model
+from shardbook.planner.simulated import simulated_seconds
+from shardbook.planner.steptime import StepTime, step_time
+
+#: step times within this part of each other count as equal
+TIE: Final = 0.02
+ALL: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A layout that fits: its peak, its step by closed form and, if simulated, by simulation (s)."""
+
+    layout: Layout
+    peak: Peak
+    time: StepTime
+    micro_batches: int
+    simulated: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The step's time, s: simulated if it was."""
+        return self.time.seconds if self.simulated is None else self.simulated
+
+    def __str__(self) -> str:
+        return f"{self.layout}: {self.seconds:.3g} s, bound by {self.time.bound}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why layouts fail: how many for this reason, and the one of them with the smallest peak (B).
+
+    ``nearest_bytes`` is 0 where the layout can't even be set up.
+    """
+
+    reason: str
+    count: int
+    nearest: Layout
+    nearest_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The best layouts, best first, and why the others fail; ``considered`` were examined."""
+
+    model: Model
+    cluster: Cluster
+    considered: int
+    fitting: int
+    ranked: tuple[Candidate, ...]
+    rejected: tuple[Rejected, ...]
+
+    def tokens_per_second(self, candidate: Candidate) -> float:
+        """Tokens a second of all cards."""
+        return self.model.batch / candidate.seconds
+
+    def model_flops(self, candidate: Candidate) -> float:
+        """Model FLOP/s a card: forward and backward, without what is recomputed."""
+        return model_flop(self.model) / candidate.seconds / self.cluster.size
+
+    def dollars_per_million_tokens(self, candidate: Candidate) -> float:
+        """$ a million tokens at the card's price (0 if that is not known)."""
+        hourly = self.cluster.size * self.cluster.card.price
+        return hourly / 3600 / self.tokens_per_second(candidate) * 1e6
+
+
+def model_flop(model: Model, forwards: int = 3) -> float:
+    """FLOP of a step: a forward, and backward as two more (a fourth if all is recomputed)."""
+    return float(model.batch * (forwards * model.layers * model.layer_flops + 3 * model.head_flops))
+
+
+def plan(
+    model: Model,
+    cluster: Cluster,
+    limits: Limits = ALL,
+    recipe: str = DEFAULT_RECIPE,
+    best: int = 20,
+) -> Answer:
+    """Search all layouts; the ``best`` by closed form are simulated and ranked again (S71, S72).
+
+    Raises:
+        InputError: an unknown recipe, or best not a whole number in 1…100.
+    """
+    best = whole("best", best, 1, 100)
+    fitting: list[Candidate] = []
+    reasons: Counter[str] = Counter()
+    nearest: dict[str, tuple[int, Layout]] = {}
+    considered = 0
+    for layout, reason in layouts(model, cluster, limits):
+        considered += 1
+        size = 0
+        if reason is None:
+            peak = peak_memory(model, layout, recipe)
+            size, reason = peak.bytes, too_large(cluster, peak, limits.usable)
+        if reason is None:
+            time = step_time(model, cluster, layout)
+            fitting.append(Candidate(layout, peak, time, micro_batches(model, layout)))
+            continue
+        reasons[reason] += 1
+        if reason not in nearest or size < nearest[reason][0]:
+            nearest[reason] = (size, layout)
+    fitting.sort(key=order)
+    simulated = [
+        Candidate(
+            each.layout, each.peak, each.time, each.micro_batches,
+            simulated_seconds(model, cluster, each.layout),
+        )
+        for each in fitting[:best]
+    ]  # fmt: skip
+    return Answer(
+        model,
+        cluster,
+        considered,
+        len(fitting),
+        tuple(sorted(simulated, key=order)),
+        tuple(
+            Rejected(reason, count, nearest[reason][1], nearest[reason][0])
+            for reason, count in reasons.most_common()
+        ),
+    )
+
+
+def order(candidate: Candidate) -> tuple[int, int, float, str]:
+    """The ranking's key: times in steps of `TIE`, then simplicity, then the time itself."""
+    steps = math.floor(math.log(candidate.seconds) / math.log1p(TIE))
+    return steps, candidate.layout.complexity, candidate.seconds, str(candidate.layout)
+
+
+def judge(
+    model: Model,
+    cluster: Cluster,
+    layout: Layout,
+    limits: Limits = ALL,
+    recipe: str = DEFAULT_RECIPE,
+) -> Candidate | str:
+    """Return one layout as a candidate, simulated, or the reason why it fails."""
+    reason = refused(model, cluster, layout)
+    if reason is not None:
+        return reason
+    peak = peak_memory(model, layout, recipe)
+    reason = too_large(cluster, peak, limits.usable)
+    if reason is not None:
+        return reason
+    time = step_time(model, cluster, layout)
+    seconds = simulated_seconds(model, cluster, layout)
+    return Candidate(layout, peak, time, micro_batches(model, layout), seconds)

@@ -1,0 +1,211 @@
+"""How long a step of a layout takes, in closed form, and what bounds it.
+
+Matrix products run at ``fraction`` of the card's peak. Collectives are rings: N − 1 latencies and
+(N − 1)/N of the bytes a reduce-scatter or an all-gather. Groups are laid out with tensor innermost,
+then context, data and pipeline; a group that does not fit a node uses the link between nodes.
+Tensor and expert collectives are waited for; context's exchange hides behind attention; data
+parallelism's hides behind the compute of all layers but one. The optimizer's own time is left out,
+unless it runs on the host.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from shardbook.planner.layouts import Layout, layers_of, micro_batches
+from shardbook.planner.memory import split_parameters
+from shardbook.planner.presets import Cluster, Model
+
+_HALF: Final = 2
+#: Adam on a DGX-2's CPUs: 10 billion parameters in 2.57 s (ZeRO-Offload, ATC 2021, Table 4)
+HOST_UPDATES: Final = 10e9 / 2.57
+#: a step with offload moves FP16 gradients to the host and FP16 weights back, in B a parameter
+_OFFLOAD_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer and micro-batch on one card, in s: computing and waiting for others."""
+
+    forward: float
+    again: float
+    tensor: float
+    context: float
+    expert: float
+    full: bool
+
+    @property
+    def forward_seconds(self) -> float:
+        """Forward with its collectives."""
+        return self.forward + self.tensor + self.context + self.expert
+
+    @property
+    def backward_seconds(self) -> float:
+        """Backward, twice the forward, with its collectives and what is recomputed."""
+        waits = self.tensor + 2 * self.context + self.expert
+        repeated = self.tensor + self.context + self.expert if self.full else 0.0
+        return 2 * self.forward + self.again + waits + repeated
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """A step in s, by what the slowest pipeline rank does; ``pipeline`` is bubble and transfers."""
+
+    compute: float
+    tensor: float
+    context: float
+    expert: float
+    pipeline: float
+    data: float
+    offload: float
+
+    @property
+    def seconds(self) -> float:
+        """The whole step."""
+        parts = (self.compute, self.tensor, self.context, self.expert)
+        return sum(parts) + self.pipeline + self.data + self.offload
+
+    @property
+    def bound(self) -> str:
+        """The part that takes longest."""
+        return max(self.__slots__, key=lambda name: float(getattr(self, name)))
+
+    @property
+    def waits_most_for(self) -> str:
+        """The largest part that is not compute, or ``nothing``."""
+        name = max(self.__slots__[1:], key=lambda name: float(getattr(self, name)))
+        return name if getattr(self, name) > 0 else "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Data parallelism's collectives for one pass over all of a rank's layers, in s."""
+
+    all_gather: float
+    reduce_scatter: float
+
+
+def link(cluster: Cluster, span: int) -> tuple[float, float]:
+    """Latency in s and bandwidth in B/s of a group whose ranks span ``span`` neighbours."""
+    if span <= cluster.cards:
+        return cluster.inside_latency, cluster.inside
+    return cluster.between_latency, cluster.between
+
+
+def gather_seconds(cluster: Cluster, size: float, ranks: int, span: int) -> float:
+    """A ring's all-gather or reduce-scatter of ``size`` bytes (B), in s."""
+    latency, bandwidth = link(cluster, span)
+    return (ranks - 1) * (latency + size / ranks / bandwidth)
+
+
+def layer_time(model: Model, cluster: Cluster, layout: Layout) -> Layer:
+    """The times of one layer and micro-batch on one card."""
+    speed = cluster.card.peak * cluster.fraction
+    t, c, e = layout.tensor, layout.context, layout.expert
+    tokens = layout.micro_batch * model.sequence / c
+    attention = tokens * 4 * model.sequence * model.hidden / t / speed
+    forward = tokens * model.layer_flops / t / speed
+    # Two all-reduces, or as much in reduce-scatters and all-gathers (Korthikanti et al., 2023, §4).
+    size = tokens * model.hidden * _HALF
+    tensor = 4 * gather_seconds(cluster, size, t, t)
+    context = 0.0
+    if c > 1:
+        keys = 2 * size * model.kv_heads / model.heads / t
+        rings = gather_seconds(cluster, keys * c, c, t * c)
+        context = max(0.0, rings - attention * (c - 1) / c)
+    expert = 0.0
+    if e > 1:
+        expert = 2 * gather_seconds(cluster, size * model.active / t, e, t * c * e)
+    again = {"none": 0.0, "selective": attention, "full": forward}[layout.recompute]
+    return Layer(forward, again, tensor, context, expert, layout.recompute == "full")
+
+
+def head_seconds(model: Model, cluster: Cluster, layout: Layout) -> float:
+    """The output layer's forward of one micro-batch on one card, in s."""
+    tokens = layout.micro_batch * model.sequence / layout.context
+    return tokens * model.head_flops / layout.tensor / (cluster.card.peak * cluster.fraction)
+
+
+def transfer_seconds(model: Model, cluster: Cluster, layout: Layout) -> float:
+    """One boundary tensor from a pipeline rank to the next, in s; each card sends its part."""
+    if layout.pipeline == 1:
+        return 0.0
+    latency, bandwidth = link(cluster, cluster.size // layout.pipeline + 1)
+    tokens = layout.micro_batch * model.sequence
+    size = tokens * model.hidden * _HALF / (layout.context * layout.tensor)
+    return latency + size / bandwidth
+
+
+def exchange(model: Model, cluster: Cluster, layout: Layout) -> Exchange:
+    """Gather all of a rank's weights, or scatter all its gradients, layer by layer."""
+    dense, experts, _ = split_parameters(model, layout)
+    layers = max(layers_of(model, layout)) * layout.chunks
+    n, span = layout.replicas, layout.tensor * layout.replicas
+    one = gather_seconds(cluster, _HALF * dense / layers, n, span)
+    if experts:
+        one += gather_seconds(cluster, _HALF * experts / layers, n // layout.expert, span)
+    return Exchange(layers * one, layers * one)
+
+
+def data_seconds(layout: Layout, moved: Exchange, layers: int, count: int, layer: Layer) -> float:
+    """What is waited for of data parallelism's collectives in a step, in s."""
+    if layout.replicas == 1:
+        return 0.0
+    forward, backward = layers * layer.forward_seconds, layers * layer.backward_seconds
+    scatter, gather = moved.reduce_scatter, moved.all_gather
+    if layout.stage == 0:
+        return _exposed(2 * scatter, backward, layers)
+    if layout.stage == 1:
+        return _exposed(scatter, backward, layers) + _exposed(gather, forward, layers)
+    if layout.stage == 2:
+        between = (count - 1) * max(0.0, scatter - backward)
+        return between + _exposed(scatter, backward, layers) + _exposed(gather, forward, layers)
+    more = max(0.0, gather - forward) + max(0.0, gather + scatter - backward)
+    return count * more + (gather + scatter) / layers
+
+
+def _exposed(moved: float, compute: float, layers: int) -> float:
+    """What sticks out if the first layer's collective starts when its compute has ended."""
+    return max(moved / layers, moved - compute * (layers - 1) / layers)
+
+
+def offload_seconds(cluster: Cluster, layout: Layout, parameters: int) -> float:
+    """The optimizer's step on the host, and the transfers, nothing of it hidden, in s."""
+    if not layout.offload:
+        return 0.0
+    own = parameters / layout.replicas
+    # The cards of a node share its CPUs; a DGX-2 is taken for every host.
+    return own * (_OFFLOAD_BYTES / cluster.host_bandwidth + cluster.cards / HOST_UPDATES)
+
+
+def step_time(model: Model, cluster: Cluster, layout: Layout) -> StepTime:
+    """Return a step's closed form (S71).
+
+    A pipeline takes m times its slowest rank and once the others, over the chunks; a transfer
+    is waited for on the way in and on the way out of each rank, and once more in each round of
+    micro-batches over the pipeline.
+    """
+    count = micro_batches(model, layout)
+    layer = layer_time(model, cluster, layout)
+    layers = layers_of(model, layout)
+    head = 3 * head_seconds(model, cluster, layout)
+    work = layer.forward_seconds + layer.backward_seconds
+    first, middle, last = (n * layout.chunks for n in (layers[0], max(layers), layers[-1]))
+    busy = max(middle * work, last * work + head) if layout.pipeline > 1 else last * work + head
+    slow = middle if layout.pipeline > 1 and middle * work >= last * work + head else last
+    pipeline = 0.0
+    if layout.pipeline > 1:
+        everything = (first + (layout.pipeline - 2) * middle + last) * work + head
+        hops = 2 * (layout.pipeline * layout.chunks - 1)
+        transfer = transfer_seconds(model, cluster, layout)
+        pipeline = (everything - busy) / layout.chunks + hops * transfer
+    collectives = 3 if layer.full else 2
+    shared = count * slow
+    return StepTime(
+        count * (busy - slow * work) + shared * (3 * layer.forward + layer.again),
+        shared * collectives * layer.tensor,
+        shared * (collectives + 1) * layer.context,
+        shared * collectives * layer.expert,
+        pipeline,
+        data_seconds(layout, exchange(model, cluster, layout), middle, count, layer),
+        offload_seconds(cluster, layout, sum(split_parameters(model, layout)[:2])),
+    )

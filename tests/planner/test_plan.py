@@ -1,0 +1,236 @@
+"""The planner against published configurations, the ledger and the simulator (S71, S72, S74)."""
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardbook.cli import main
+from shardbook.commands.plan import command
+from shardbook.ledger.activations import Shape
+from shardbook.ledger.moments import moments
+from shardbook.ledger.stages import bytes_per_rank
+from shardbook.planner.launch import launch_settings
+from shardbook.planner.layouts import Layout, Limits, layers_of, layouts, micro_batches, refused
+from shardbook.planner.memory import in_flight, peak_memory
+from shardbook.planner.plan import TIE, Candidate, judge, model_flop, plan
+from shardbook.planner.presets import MEGATRON_TABLE, cluster_named, model_named
+from shardbook.planner.steptime import gather_seconds, step_time
+from shardbook.schedules.pipeline import make_order, run_order
+
+#: the one achievable fraction for Megatron's whole table
+FRACTION = 0.52
+SMALL = model_named("layers=12,hidden=1024,heads=16,sequence=1024,batch=131072,vocabulary=32000")
+
+
+def best_of(model, cluster, degrees, choices):
+    made = [Layout(**degrees, **choice) for choice in choices]
+    possible = [each for each in made if refused(model, cluster, each) is None]
+    for layout in sorted(possible, key=lambda each: step_time(model, cluster, each).seconds):
+        candidate = judge(model, cluster, layout)
+        if isinstance(candidate, Candidate):
+            return candidate
+    raise AssertionError(f"nothing fits: {made}")
+
+
+@pytest.mark.parametrize("name", list(MEGATRON_TABLE))
+def test_megatrons_table_within_a_quarter_at_one_fraction(name):
+    """Narayanan et al., SC 2021, Table 1; all is recomputed, and its FLOP count that too."""
+    *_, tensor, pipeline, cards, reported = MEGATRON_TABLE[name]
+    model = model_named(name)
+    cluster = cluster_named(f"a100-80,nodes={cards // 8},fraction={FRACTION}")
+    degrees = {"tensor": tensor, "pipeline": pipeline, "data": cards // tensor // pipeline}
+    choices = [
+        {"recompute": "full", "micro_batch": size, "schedule": schedule, "chunks": chunks}
+        for size in (1, 2, 4)
+        for schedule, chunks in (("1f1b", 1), ("interleaved-1f1b", 2))[: 1 + (pipeline > 1)]
+    ]
+    best = best_of(model, cluster, degrees, choices)
+    assert model_flop(model, 4) / best.seconds / cards / 1e12 == pytest.approx(reported, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("changes", "context", "pipeline", "data"),
+    [("", 1, 16, 128), (",sequence=131072,batch=16777216", 16, 16, 8)],
+)
+def test_llama_3_405b_as_published_fits(changes, context, pipeline, data):
+    model = model_named("llama3-405b" + changes)
+    cluster = cluster_named("h100-80,nodes=2048")
+    choices = [
+        {"stage": stage, "recompute": recompute, "schedule": "interleaved-1f1b" if v > 1 else "1f1b",
+         "chunks": v}
+        for stage in (1, 2) for recompute in ("selective", "full") for v in (1, 2, 4)
+    ]  # fmt: skip
+    degrees = {"tensor": 8, "context": context, "pipeline": pipeline, "data": data}
+    best = best_of(model, cluster, degrees, choices)
+    assert best.peak.bytes < 0.92 * 80 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("recipe", "stage", "gigabytes"),
+    [("mixed-adam", 0, 128.5), ("mixed-adam", 1, 44.2), ("mixed-adam", 2, 30.1),
+     ("mixed-adam", 3, 16.1), ("mixed-adam-fp32-gradients", 0, 144.5),
+     ("mixed-adam-fp32-gradients", 1, 60.2), ("mixed-adam-resident-fp32-gradients", 2, 34.1)],
+)  # fmt: skip
+def test_public_calculators_for_8b_on_8_ranks(recipe, stage, gigabytes):
+    """Each in its own convention, reproduced by choosing the recipe."""
+    held = bytes_per_rank(8_030_000_000, 8, stage, recipe).fullest_rank_bytes / 1e9
+    assert held == pytest.approx(gigabytes, abs=0.06)
+    # The planner's states are the ledger's, without norms.
+    layout = Layout(data=8, stage=stage)
+    pieces = dict(peak_memory(model_named("llama3-8b"), layout, recipe).pieces)
+    states = ("weights", "gradients", "master_weights", "momentum", "variance")
+    assert sum(pieces[name] for name in states) / 1e9 == pytest.approx(held, rel=1e-3)
+
+
+@settings(derandomize=True, deadline=None, max_examples=20)
+@given(st.integers(2, 64), st.sampled_from(["none", "selective", "full"]), st.integers(1, 4))
+def test_the_peak_bounds_the_ledgers_four_moments(ranks, recompute, micro_batch):
+    model = model_named("layers=6,hidden=512,heads=8,sequence=256,batch=256,vocabulary=1")
+    layout = Layout(data=ranks, stage=3, recompute=recompute, micro_batch=micro_batch)
+    shape = Shape(micro_batch, 256, 512, 6, 8)
+    held = moments([model.layer_parameters] * 6, ranks, shape, recompute=recompute)
+    peak = peak_memory(model, layout).bytes
+    converted = 4 * model.layer_parameters / ranks
+    # The ledger's recomputed attention keeps its matrix, the planner's is fused.
+    matrix = 0 if recompute == "none" else 5 * 8 * 256**2 * micro_batch
+    most = max(moment.bytes for moment in held) - matrix
+    assert peak + converted >= most
+    assert peak <= most + 2 * model.parameters / ranks + 2 * model.layer_parameters + 50_000
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(st.integers(2, 8), st.integers(1, 4), st.sampled_from([("1f1b", 1), ("gpipe", 1),
+       ("interleaved-1f1b", 2), ("interleaved-1f1b", 3)]))  # fmt: skip
+def test_micro_batches_in_flight_are_the_simulators(ranks, rounds, choice):
+    schedule, chunks = choice
+    layout = Layout(pipeline=ranks, schedule=schedule, chunks=chunks)
+    run = run_order(make_order(schedule, ranks, ranks * rounds, chunks))
+    assert in_flight(layout, ranks * rounds) == run.peak_live[0] == max(run.peak_live)
+
+
+@pytest.mark.parametrize("text", ["a100-80,nodes=2", "h100-80,nodes=4", "v100-32"])
+def test_closed_form_and_simulator_hold_together(text):
+    cluster = cluster_named(text)
+    fits = [layout for layout, reason in layouts(SMALL, cluster) if reason is None]
+    assert len(fits) > 50
+    for layout in fits[:: len(fits) // 50]:
+        made = judge(SMALL, cluster, layout, Limits(usable=1))
+        if isinstance(made, Candidate):
+            assert made.seconds == pytest.approx(made.time.seconds, rel=0.1), str(layout)
+
+
+def test_a_pipeline_without_transfers_is_the_textbooks():
+    """Makespan (m + p − 1)(f + b), over the chunks when interleaved: SC 2021, §2.2."""
+    model = model_named("layers=8,hidden=512,heads=8,sequence=128,batch=4096,vocabulary=1")
+    cluster = cluster_named("a100-80,cards=4,inside_latency=0,inside=1e18,fraction=0.5")
+    for schedule, chunks in (("gpipe", 1), ("1f1b", 1), ("interleaved-1f1b", 2)):
+        layout = Layout(pipeline=4, schedule=schedule, chunks=chunks)
+        made = judge(model, cluster, layout)
+        assert isinstance(made, Candidate)
+        one = 3 * 128 * 2 * model.layer_flops / (312e12 / 2)
+        expected = (32 + 3 / chunks) * one
+        assert made.seconds == pytest.approx(expected, rel=1e-3)
+        assert made.time.seconds == pytest.approx(expected, rel=1e-3)
+
+
+def test_collectives_are_rings_on_the_right_link():
+    cluster = cluster_named("a100-80,nodes=2,inside=1e9,between=1e8")
+    assert gather_seconds(cluster, 8e8, 8, 8) == pytest.approx(7 * (2e-6 + 1e8 / 1e9))
+    assert gather_seconds(cluster, 8e8, 2, 16) == pytest.approx(5e-6 + 4e8 / 1e8)
+    assert gather_seconds(cluster, 8e8, 1, 1) == 0
+    tight = step_time(SMALL, cluster, Layout(tensor=8, data=2))
+    assert tight.tensor == pytest.approx(
+        # 8 collectives a layer and micro-batch: two all-reduces forward, two backward
+        64 * 12 * 8 * gather_seconds(cluster, 2 * 1024 * 1024, 8, 8)
+    )
+
+
+def test_the_selection_tree_comes_out():
+    """(S72) Fits: DDP. Optimizer is the limit: ZeRO-1. Weights do not fit: stage 3."""
+    limits = Limits(offload=False, recompute=("full",), most_micro_batch=1)
+
+    def first(layers, memory):
+        model = model_named(f"layers={layers},hidden=4096,heads=32,batch=1048576,vocabulary=1")
+        text = f"a100-80,cards=8,memory={memory}GB,inside=600GB/s"
+        return plan(model, cluster_named(text), limits, best=5).ranked[0].layout
+
+    for layers, stage in ((4, 0), (12, 1), (48, 3)):
+        layout = first(layers, 24)
+        assert (layout.data, layout.stage) == (8, stage), str(layout)
+
+
+def test_ties_go_to_the_simplest():
+    answer = plan(SMALL, cluster_named("h100-80"))
+    best = min(each.seconds for each in answer.ranked)
+    assert answer.ranked[0].seconds <= best * (1 + TIE) ** 2
+    assert answer.ranked[0].layout.complexity == min(
+        each.layout.complexity for each in answer.ranked if each.seconds <= answer.ranked[0].seconds
+    )
+
+
+def test_every_answer_can_be_set_up_and_counts_add_up():
+    model, cluster = model_named("mixtral-8x7b,batch=524288"), cluster_named("h100-80,nodes=4")
+    answer = plan(model, cluster, Limits(most_micro_batch=2), best=30)
+    assert answer.considered == answer.fitting + sum(each.count for each in answer.rejected)
+    for each in answer.ranked:
+        layout = each.layout
+        assert refused(model, cluster, layout) is None
+        assert layout.cards == 32 and sum(layers_of(model, layout)) == 32
+        assert layout.data * layout.micro_batch * micro_batches(model, layout) == 128
+        assert each.peak.bytes <= 0.92 * 80 * 2**30
+        assert math.isclose(
+            sum(getattr(each.time, n) for n in each.time.__slots__), each.time.seconds
+        )
+
+
+def test_reasons_name_what_is_too_large():
+    answer = plan(model_named("llama3-70b"), cluster_named("v100-32"))
+    assert answer.ranked == ()
+    reasons = [each.reason for each in answer.rejected]
+    assert any("does not fit the card" in reason for reason in reasons)
+    assert all(each.nearest_bytes > 0.92 * 32 * 2**30 for each in answer.rejected
+               if "the card" in each.reason)  # fmt: skip
+
+
+def test_launch_settings_of_the_four_tools():
+    """(S74)"""
+    cluster = cluster_named("h100-80,nodes=2")
+    plain = launch_settings(SMALL, cluster, Layout(data=16, micro_batch=4))
+    assert plain["DDP"].startswith("torchrun --nnodes 2 --nproc-per-node 8")
+    assert plain["FSDP2"].startswith("not possible")
+    assert json.loads(plain["DeepSpeed"])["gradient_accumulation_steps"] == 2
+    deep = launch_settings(SMALL, cluster, Layout(tensor=4, pipeline=2, data=2, stage=1))
+    assert deep["DDP"].startswith("not possible")
+    for flag in ("--tensor-model-parallel-size 4", "--pipeline-model-parallel-size 2",
+                 "--global-batch-size 128", "--use-distributed-optimizer"):  # fmt: skip
+        assert flag in deep["Megatron-LM"]
+    full = launch_settings(SMALL, cluster, Layout(data=16, stage=3))
+    assert "reshard_after_forward=True" in full["FSDP2"]
+
+
+def test_the_command_prints_rows_reasons_and_settings():
+    arguments = ["llama3-8b,batch=262144", "h100-80,nodes=1", "--most-micro-batch", "2"]
+    result = CliRunner().invoke(command, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.output)
+    assert answer["ranked"][0]["data"] * answer["ranked"][0]["micro_batches"] > 0
+    assert answer["ranked"][0]["launch"].keys() == {"DDP", "FSDP2", "DeepSpeed", "Megatron-LM"}
+    table = CliRunner().invoke(command, arguments)
+    assert "why the others fail" in table.output and "launch settings" in table.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["gpt5", "h100-80"], ["llama3-8b", "h200"], ["llama3-8b", "h100-80", "--stages", "4"],
+     ["llama3-8b", "h100-80", "--recompute", "some"], ["llama3-8b", "h100-80", "--recipe", "x"],
+     ["llama3-8b", "h100-80", "--best", "0"]],
+)  # fmt: skip
+def test_bad_input_to_plan_is_one_line_and_exit_2(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", *arguments])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
