@@ -1,6 +1,7 @@
 """Grade an assignment: what changed is graded, recorded one by one, and told as it happens."""
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -147,17 +148,22 @@ def grade(
     progress = Progress(planned.total)
     if not planned.total:
         return progress
+    graded = (
+        (notebook, result)
+        for notebook, requests in planned.stale.items()
+        for result in execute(requests)
+    )
+    first = next(graded)  # the graders start, and go on while nbgrader is imported
     from shardgrade.gradebook.writer import writer  # see [Note: two speeds]
 
     old = automatic_scores(layout, assignment)
     backup.backup(layout, f"grade-{assignment}")
     with writer(layout, assignment) as book:
-        for notebook, requests in planned.stale.items():
-            for result in execute(requests):
-                book.record(result, notebook)
-                progress.done += 1
-                progress.changes += changes(old.get((result.student, notebook)), result)
-                report(result, progress)
+        for notebook, result in itertools.chain([first], graded):
+            book.record(result, notebook)
+            progress.done += 1
+            progress.changes += changes(old.get((result.student, notebook)), result)
+            report(result, progress)
     return progress
 
 
