@@ -41,8 +41,12 @@ class Peak:
 
     @property
     def largest(self) -> str:
-        """The category with most bytes."""
-        return max(self.pieces, key=lambda piece: piece[1])[0]
+        """What takes most bytes, master weights and moments together as optimizer states."""
+        sizes: dict[str, int] = {}
+        for name, size in self.pieces:
+            group = "optimizer states" if name in OPTIMIZER else name.replace("_", " ")
+            sizes[group] = sizes.get(group, 0) + size
+        return max(sizes, key=lambda name: sizes[name])
 
 
 def peak_memory(model: Model, layout: Layout, recipe: str = DEFAULT_RECIPE) -> Peak:
@@ -146,7 +150,7 @@ def _activations(
 def too_large(cluster: Cluster, peak: Peak, usable: float) -> str | None:
     """Why a peak does not fit the card or the host, in a few words, or None."""
     if peak.bytes > cluster.card.memory * usable:
-        return f"does not fit the card: {peak.largest.replace('_', ' ')} are the most"
+        return f"does not fit the card: {peak.largest} are the most"
     if peak.host_bytes * cluster.cards > cluster.host_memory:
         return "offloaded states do not fit the host"
     return None

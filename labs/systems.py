@@ -1,0 +1,143 @@
+"""The budget experiment: which strategy gives most tokens for the money, and what it needs. (S67)
+
+Compared by tokens a second and by cost a token, not by the time of a step: a larger batch or more
+cards make steps that can't be compared.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from labs.config import Strategy, Systems
+from shardbook.collectives.build import plan_of
+from shardbook.collectives.measure import measure
+from shardbook.collectives.network import flat
+from shardbook.planner.layouts import Layout, Limits, micro_batches, refused
+from shardbook.planner.memory import peak_memory, too_large
+from shardbook.planner.presets import Cluster
+from shardbook.planner.simulated import simulated_seconds
+from shardbook.planner.steptime import step_time
+from shardbook.planner.traffic import sent_bytes
+
+Row = dict[str, Any]
+
+
+def run_systems(config: Systems, seed: int) -> dict[str, list[Row]]:
+    """Return the tables: configurations, ledger, ring_events and rings."""
+    configurations, ledger = [], []
+    for cluster, strategy in _cases(config):
+        row, pieces = _configuration(config, cluster, strategy, seed)
+        configurations.append(row)
+        ledger += pieces
+    events, rings = _rings(config)
+    return {
+        "configurations": configurations,
+        "ledger": ledger,
+        "ring_events": events,
+        "rings": rings,
+    }
+
+
+def _cases(config: Systems) -> Iterator[tuple[Cluster, Strategy]]:
+    for cards in config.cards:
+        for width in config.cards_per_node:
+            for between in config.between:
+                nodes = max(1, cards // width)
+                cluster = replace(
+                    config.cluster, nodes=nodes, cards=min(width, cards), between=between
+                )
+                if cluster.size == cards:
+                    yield from ((cluster, strategy) for strategy in config.strategies)
+
+
+def _configuration(
+    config: Systems, cluster: Cluster, strategy: Strategy, seed: int
+) -> tuple[Row, list[Row]]:
+    tensor = strategy.tensor or cluster.cards
+    layout = Layout(
+        tensor=tensor,
+        data=max(1, cluster.size // tensor),
+        stage=strategy.stage,
+        recompute=config.recompute,
+        micro_batch=config.micro_batch,
+    )
+    row: Row = {
+        "cards": cluster.size,
+        "cards_per_node": cluster.cards,
+        "between_bytes_per_second": cluster.between,
+        "strategy": strategy.name,
+        "reason": refused(config.model, cluster, layout),
+    }
+    if row["reason"] is not None:
+        return row, []
+    peak = peak_memory(config.model, layout)
+    row["reason"] = too_large(cluster, peak, Limits().usable)
+    row |= {"peak_bytes": peak.bytes, "fits": row["reason"] is None}
+    # All wait for the slowest card; its pace is drawn once for each size of cluster.
+    draw = random.Random(f"{seed} {cluster.size}")
+    pace = max(1 + abs(draw.gauss(0, config.spread)) for _ in range(cluster.size))
+    slowed = replace(cluster, fraction=cluster.fraction / pace)
+    time = step_time(config.model, slowed, layout)
+    seconds = simulated_seconds(config.model, slowed, layout)
+    tokens = config.model.batch / seconds
+    sent = sent_bytes(config.model, layout)
+    row |= {
+        "micro_batches": micro_batches(config.model, layout),
+        "slowest_card": pace,
+        "seconds": seconds,
+        "compute_seconds": time.compute,
+        "tensor_seconds": time.tensor,
+        "exposed_data_seconds": time.data,
+        "tensor_sent_bytes": sent["tensor"],
+        "data_sent_bytes": sent["data"],
+        "tokens_per_second": tokens,
+        "dollars_per_million_tokens": cluster.size * cluster.card.price / 3600 / tokens * 1e6,
+    }
+    key = {name: row[name] for name in ("cards", "cards_per_node", "strategy")}
+    return row, [{**key, "category": name, "bytes": size} for name, size in peak.pieces if size]
+
+
+def _rings(config: Systems) -> tuple[list[Row], list[Row]]:
+    """Every transfer of an all-reduce for each message and bandwidth, and each ring's sum."""
+    events: list[Row] = []
+    rings: list[Row] = []
+    for between in config.between:
+        network = flat(config.cluster.between_latency, between)
+        for message in config.messages:
+            plan = plan_of("all-reduce", "ring", config.ring_ranks, message)
+            priced = measure(plan, network)
+            start = 0.0
+            for number, moves in enumerate(plan.rounds):
+                end = start + priced.round_seconds[number]
+                events += [
+                    {
+                        "message_bytes": message,
+                        "bytes_per_second": between,
+                        "round": number,
+                        "source": move.source,
+                        "target": move.target,
+                        "chunk": move.chunk,
+                        "adds": move.add,
+                        "bytes": plan.chunks[move.chunk].size,
+                        "start": start,
+                        "end": end,
+                    }
+                    for move in moves
+                ]
+                start = end
+            rings.append(
+                {
+                    "message_bytes": message,
+                    "bytes_per_second": between,
+                    "rounds": priced.rounds,
+                    "seconds": priced.seconds,
+                    "sent_bytes_per_rank": max(priced.sent),
+                    "busbw": 2
+                    * (config.ring_ranks - 1)
+                    / config.ring_ranks
+                    * message
+                    / priced.seconds,
+                }
+            )
+    return events, rings
