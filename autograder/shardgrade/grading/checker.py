@@ -22,12 +22,13 @@ from shardbook.labs.calls import _changed as find_changed
 from shardbook.labs.values import Fault, plain
 from shardgrade import feedback_table
 from shardgrade.checks import judging
-from shardgrade.grading import names, repair
+from shardgrade.grading import names, reading, repair
 from shardgrade.grading.points import points_of
 from shardgrade.sandbox.channel import Channel
 from shardgrade.sandbox.child import Output
+from shardgrade.sandbox.handles import Handle, RemoteModule
 from shardgrade.sandbox.limits import Limits
-from shardgrade.sandbox.remote import Handle, Peer, PeerLost, RemoteModule, TimeIsUp
+from shardgrade.sandbox.remote import Peer, PeerLost, TimeIsUp
 from shardgrade.sandbox.wire import WireError
 
 _OWN: Final = "__main__"
@@ -86,7 +87,7 @@ def prepare() -> None:
 class Job:
     """What a check's process gets: the notebook, what is given, what was done or was fatal before."""
 
-    cells: list[repair.Cell]
+    cells: list[reading.Cell]
     given: names.Given
     limits: Limits
     fatal: frozenset[int]
@@ -144,7 +145,7 @@ def _denied(peer: Peer, notebook: Handle) -> list[str]:
         return []
 
 
-def _in_sandbox(run_cell: Callable[[str], Any], cell: repair.Cell, test: bool) -> dict[str, Any]:
+def _in_sandbox(run_cell: Callable[[str], Any], cell: reading.Cell, test: bool) -> dict[str, Any]:
     try:
         ran = run_cell(cell["source"])
         outputs = [_clean(output) for output in ran["outputs"]]
@@ -162,8 +163,8 @@ def _in_sandbox(run_cell: Callable[[str], Any], cell: repair.Cell, test: bool) -
     return found
 
 
-def _most(cell: repair.Cell) -> float:
-    return float(repair.settings_of(cell).get("points", 0))
+def _most(cell: reading.Cell) -> float:
+    return float(reading.settings_of(cell).get("points", 0))
 
 
 def _number(text: Any) -> Any:
@@ -220,7 +221,7 @@ class _Tests:
         self._space = given.names
         self._students: set[str] = set()
 
-    def run(self, cell: repair.Cell) -> dict[str, Any]:
+    def run(self, cell: reading.Cell) -> dict[str, Any]:
         """Run a test cell and read its points."""
         _assessments.clear()
         found, value = self._execute(cell["source"], whole=True)
@@ -237,7 +238,7 @@ class _Tests:
             found["outputs"].insert(0, shown)
         return found
 
-    def replay(self, cell: repair.Cell) -> dict[str, Any]:
+    def replay(self, cell: reading.Cell) -> dict[str, Any]:
         """Only define what later cells may need; the points are known already."""
         return self._execute(cell["source"], whole=False)[0]
 

@@ -3,7 +3,8 @@
 [Note: whose a name is] A test cell runs in the check's process. What it imports or defines itself
 is its own. Imports that stand anywhere in the source notebook, and functions in its cells that are
 no answers, are taken from the source: a submission can't put something else in their place. All
-else, and nothing built in unless the assignment asks for it, comes from the submission.
+else, and nothing built in unless the assignment asks for it, comes from the submission. Plain data
+is fetched before each test cell: what a call does to it meanwhile is not seen in that cell.
 """
 
 import ast

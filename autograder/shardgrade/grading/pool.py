@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from shardgrade.course import GraderError
-from shardgrade.grading import repair
+from shardgrade.grading import reading, repair
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.sandbox.limits import Limits
 
@@ -71,8 +71,8 @@ class WorkerProcess:
 
 
 def _failed(request: GradeRequest, why: str) -> SubmissionResult:
-    notebook = repair.blank(repair.read_source(request.source_path))
-    settings = [repair.settings_of(cell) for cell in notebook["cells"] if repair.is_graded(cell)]
+    notebook = repair.blank(reading.read_source(request.source_path))
+    settings = [reading.settings_of(cell) for cell in notebook["cells"] if repair.is_graded(cell)]
     return SubmissionResult(
         student=request.student,
         assignment=request.assignment,

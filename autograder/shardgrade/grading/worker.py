@@ -10,40 +10,23 @@ import gc
 import importlib
 import json
 import os
-import select
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from shardbook.labs.registry import LABS
 from shardbook.labs.tasks import Task
 from shardgrade.checks.judging import expectations, hidden_check
-from shardgrade.grading import checker, names, repair
+from shardgrade.grading import checker, names, reading, repair
 from shardgrade.grading.digest import digest_of
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
+from shardgrade.grading.watching import State, fork, watch
 from shardgrade.sandbox import ladder
-from shardgrade.sandbox.confine import die_with_parent
-from shardgrade.sandbox.limits import Limits
 
-# How much longer (s) than a cell's limit a check's process may take before it is killed.
-_SLACK: Final = 3.0
-_LOOK_UP_EVERY: Final = 1.0
-_PARENT: Final = os.getppid()
-_CHECKS_MEMORY: Final = 3 * 1024**3
 _SKIPPED_FOLDERS: Final = (".ipynb_checkpoints", "__pycache__", ".git")
-
-
-@dataclass(slots=True)
-class _State:
-    """What is known of a submission while it is graded."""
-
-    done: dict[int, dict[str, Any]] = field(default_factory=dict)
-    fatal: dict[int, str] = field(default_factory=dict)
-    went_wrong: list[str] = field(default_factory=list)
-    timed_out: bool = False
 
 
 @dataclass(slots=True)
@@ -72,17 +55,18 @@ class Worker:
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
         """Grade one submission; the second value tells whether something ran out of time."""
         began = time.monotonic()
-        state = _State()
+        digest = digest_of(request)  # before it is read: what comes in later is not graded yet
+        state = State()
         put_right: tuple[str, ...] = ()
         warm = self._assignment(request)
         notebook = warm.source
         try:
-            path, odd = repair.find_notebook(request.submission_path, request.source_path)
-            submission, notices = repair.read_submission(path)
+            path, odd = reading.find_notebook(request.submission_path, request.source_path)
+            submission, notices = reading.read_submission(path)
             plan = repair.repair(warm.source, submission)
             notebook = plan.notebook
             put_right = (*odd, *notices, *plan.put_right)
-        except repair.Unreadable as reason:
+        except reading.Unreadable as reason:
             state.went_wrong.append(str(reason))
             notebook = repair.blank(warm.source)
         else:
@@ -92,7 +76,7 @@ class Worker:
         cells = _results(notebook["cells"], state)
         told = (cell for cell in notebook["cells"] if repair.is_in_process(cell))
         put_right += tuple(
-            f"cell {repair.settings_of(cell).get('grade_id')} ran in the student's process, as tagged"
+            f"cell {reading.settings_of(cell).get('grade_id')} ran in the student's process, as tagged"
             for cell in told
             if repair.is_test(cell)
         )
@@ -106,7 +90,7 @@ class Worker:
             went_wrong=(*state.went_wrong, *([warning] if warning else [])),
             seconds=round(time.monotonic() - began, 3),
             isolation=warm.sandbox.rung,
-            digest=digest_of(request),
+            digest=digest,
         )
         return result, state.timed_out
 
@@ -117,7 +101,7 @@ class Worker:
         if self._warm and self._warm.key == key:
             return self._warm
         self.close()
-        source = repair.read_source(source_path)
+        source = reading.read_source(source_path)
         preload = names.imported_by(source)
         warmth = ladder.Warmth(preload, _blocked(request.assignment))
         package = Path(__file__).parents[1]
@@ -138,9 +122,9 @@ class Worker:
     def _run(
         self,
         request: GradeRequest,
-        cells: list[repair.Cell],
+        cells: list[reading.Cell],
         files: dict[str, bytes],
-        state: _State,
+        state: State,
         began: float,
     ) -> None:
         limits = request.limits
@@ -164,8 +148,8 @@ class Worker:
                 warm = self._assignment(request)
                 talk, interrupt = warm.sandbox.start(files, limits, request.seed)
             with talk, interrupt:
-                reader, process = _fork(job, talk, interrupt)
-            at, why = _watch(reader, process, limits, state, began + limits.seconds)
+                reader, process = fork(job, talk, interrupt)
+            at, why = watch(reader, process, limits, state, began + limits.seconds)
             try:
                 ending = warm.sandbox.end()
             except ladder.SandboxError:
@@ -205,90 +189,13 @@ def _supporting_files(request: GradeRequest, notebook: Path) -> dict[str, bytes]
     return found
 
 
-def _fork(job: checker.Job, talk: Any, interrupt: Any) -> tuple[int, int]:
-    """Fork the check's process; returns the end of its events' pipe, and its id."""
-    reader, writer = os.pipe()
-    parent = os.getpid()
-    process = os.fork()
-    if process:
-        os.close(writer)
-        return reader, process
-    code = 1
-    try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.close(reader)
-        die_with_parent()
-        if os.getppid() != parent:
-            os._exit(1)
-        checker.limit_memory(_CHECKS_MEMORY)
-
-        def tell(**event: Any) -> None:
-            _write(writer, checker.event_line(**event))
-
-        checker.run(job, talk, interrupt, tell)
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def _write(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
-
-
-def _watch(
-    reader: int, process: int, limits: Limits, state: _State, until: float
-) -> tuple[int | None, str | None]:
-    """Follow the events; returns the cell where it ended too early, and why."""
-    at: int | None = None
-    why: str | None = "the check died"
-    buffer = b""
-    poll = select.poll()
-    poll.register(reader, select.POLLIN)
-    try:
-        deadline = min(time.monotonic() + limits.cell_seconds + _SLACK, until)
-        while True:
-            left = deadline - time.monotonic()
-            if not poll.poll(1000 * min(max(0.0, left), _LOOK_UP_EVERY)):
-                if os.getppid() != _PARENT:  # nobody waits for the result any more
-                    sys.exit(1)
-                if left > _LOOK_UP_EVERY:
-                    continue
-                state.timed_out = True
-                return at, "no result in time"
-            part = os.read(reader, 1 << 20)
-            if not part:
-                return at, why
-            buffer += part
-            *lines, buffer = buffer.split(b"\n")
-            for line in lines:
-                event = json.loads(line)
-                what, cell = event.pop("event"), event.pop("cell", None)
-                if what == "begin":
-                    at = cell
-                    deadline = min(time.monotonic() + limits.cell_seconds + _SLACK, until)
-                elif what == "done":
-                    state.done.setdefault(cell, event)
-                    state.timed_out |= event["timed_out"] or event["slow"]
-                elif what == "lost":
-                    at, why = cell, event["why"]
-                else:
-                    state.went_wrong += event["denied"]
-                    return None, None
-    finally:
-        os.close(reader)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-
-
-def _name(cell: repair.Cell, index: int) -> str:
-    return str(repair.settings_of(cell).get("grade_id") or f"{index + 1}")
+def _name(cell: reading.Cell, index: int) -> str:
+    return str(reading.settings_of(cell).get("grade_id") or f"{index + 1}")
 
 
 def _note_death(
-    cells: list[repair.Cell],
-    state: _State,
+    cells: list[reading.Cell],
+    state: State,
     at: int | None,
     why: str,
     ending: ladder.Ending | None,
@@ -308,14 +215,14 @@ def _note_death(
     state.went_wrong.append(f"cell {name}: {why}")
 
 
-def _give_up(cells: list[repair.Cell], state: _State, why: str) -> None:
+def _give_up(cells: list[reading.Cell], state: State, why: str) -> None:
     state.went_wrong.append(why)
     for index, cell in enumerate(cells):
         if repair.is_test(cell) and index not in state.done:
             state.fatal.setdefault(index, why)
 
 
-def _results(cells: list[repair.Cell], state: _State) -> tuple[CellResult, ...]:
+def _results(cells: list[reading.Cell], state: State) -> tuple[CellResult, ...]:
     results = []
     for index, cell in enumerate(cells):
         done = state.done.get(index, {})
@@ -332,8 +239,8 @@ def _results(cells: list[repair.Cell], state: _State) -> tuple[CellResult, ...]:
     return tuple(results)
 
 
-def _result(cell: repair.Cell, done: dict[str, Any], why: str | None) -> CellResult:
-    settings = repair.settings_of(cell)
+def _result(cell: reading.Cell, done: dict[str, Any], why: str | None) -> CellResult:
+    settings = reading.settings_of(cell)
     most = float(settings.get("points", 0))
     feedback = list(done.get("feedback", []))
     if repair.is_answer(cell):
@@ -349,7 +256,7 @@ def _result(cell: repair.Cell, done: dict[str, Any], why: str | None) -> CellRes
     )
 
 
-def _missed(cell: repair.Cell, done: dict[str, Any]) -> bool:
+def _missed(cell: reading.Cell, done: dict[str, Any]) -> bool:
     return not done and repair.is_test(cell)
 
 

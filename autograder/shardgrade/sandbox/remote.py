@@ -1,38 +1,24 @@
-"""Objects of another process: calls go there, values come back as plain data.
+"""The conversation of two processes about objects: requests go there, values come back.
 
-[Note: what a stand-in may do] The check holds `Handle`s of a student's functions and objects. A
-comparison or an operator between such an object and plain data is refused: an object equal to
-everything would be right everywhere. Only objects made by a class that the assignment asks for
-(``lineage``) do their own arithmetic, since that is what is graded there. In the other direction a
-student's process may call the functions that a check passed to it, and look at the public
-attributes of objects whose class the test cell itself defines; nothing else of the check answers.
+See [Note: what a stand-in may do] in `handles`.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
-import operator
 import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from .channel import Channel, ChannelClosed
+from .handles import LONGEST_TEXT, OPERATIONS, Handle, RemoteModule, open_to_student
 from .wire import WireError, decode, encode, pack, unpack
 
 _GRACE: Final = 0.15
-_LONGEST_TEXT: Final = 2_000
-_MOST_ITERATED: Final = 100_000
-
-_COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
-_BINARY: Final = (
-    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
-    *("and_", "or_", "xor", "lshift", "rshift"),
-)
-_UNARY: Final = ("neg", "pos", "invert", "abs")
 
 
 class Interrupted(BaseException):
@@ -45,171 +31,6 @@ class PeerLost(BaseException):
 
 class TimeIsUp(BaseException):
     """The other process was still at work at the deadline."""
-
-
-class Handle:
-    """Stands for an object of the other process. See [Note: what a stand-in may do]."""
-
-    __slots__ = ("_id", "_lineage", "_peer")
-
-    def __init__(self, peer: Peer, number: int, lineage: bool = False) -> None:
-        for name, value in (("_peer", peer), ("_id", number), ("_lineage", lineage)):
-            object.__setattr__(self, name, value)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it over there."""
-        return _ask(self, "call", *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        # Ways to pass for a number, an array or a picture are not asked for.
-        if name.startswith(("__array", "_ipython_", "_repr_")):
-            raise AttributeError(name)
-        return _ask(self, "getattr", name)
-
-    def __copy__(self) -> Handle:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Handle:
-        return self
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _ask(self, "setattr", name, value)
-
-    def __len__(self) -> int:
-        return operator.index(_ask(self, "len"))
-
-    def __bool__(self) -> bool:
-        return _ask(self, "truth") is True
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(_ask(self, "list"))
-
-    def __next__(self) -> Any:
-        return _ask(self, "next")
-
-    def __getitem__(self, key: Any) -> Any:
-        return _ask(self, "getitem", key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _ask(self, "setitem", key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        _ask(self, "delitem", key)
-
-    def __contains__(self, item: Any) -> bool:
-        _allow(self, item)
-        return _ask(self, "contains", item) is True
-
-    def __enter__(self) -> Any:
-        return _ask(self, "enter")
-
-    def __exit__(self, *error: object) -> None:
-        _ask(self, "exit")
-
-    def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, Handle) and _ask(self, "isinstance", instance) is True
-
-    def __str__(self) -> str:
-        return str(_ask(self, "str"))
-
-    def __repr__(self) -> str:
-        return str(_ask(self, "repr"))
-
-    def __hash__(self) -> int:
-        return hash((Handle, self._id))
-
-
-def _ask(handle: Handle, operation: str, *args: Any, **kwargs: Any) -> Any:
-    peer: Peer = object.__getattribute__(handle, "_peer")
-    number = object.__getattribute__(handle, "_id")
-    return peer.request(
-        number, operation, args, kwargs, object.__getattribute__(handle, "_lineage")
-    )
-
-
-def _allow(handle: Handle, other: Any) -> None:
-    if not (object.__getattribute__(handle, "_lineage") or isinstance(other, Handle)):
-        raise TypeError("an object of the submission does not compute with plain data")
-
-
-def _comparison(name: str) -> Callable[[Handle, Any], Any]:
-    def compare(self: Handle, other: Any) -> Any:
-        if name in ("eq", "ne") and not (self._lineage or isinstance(other, Handle)):
-            return name == "ne"
-        _allow(self, other)
-        return _ask(self, name, other)
-
-    return compare
-
-
-def _binary(name: str, swapped: bool) -> Callable[[Handle, Any], Any]:
-    def combine(self: Handle, other: Any) -> Any:
-        _allow(self, other)
-        return _ask(self, f"r{name}" if swapped else name, other)
-
-    return combine
-
-
-def _unary(name: str) -> Callable[[Handle], Any]:
-    def apply(self: Handle) -> Any:
-        _allow(self, None)
-        return _ask(self, name)
-
-    return apply
-
-
-for _name in _COMPARISONS:
-    setattr(Handle, f"__{_name}__", _comparison(_name))
-for _name in _BINARY:
-    setattr(Handle, f"__{_name.rstrip('_')}__", _binary(_name, swapped=False))
-    setattr(Handle, f"__r{_name.rstrip('_')}__", _binary(_name, swapped=True))
-for _name in _UNARY:
-    setattr(Handle, f"__{_name}__", _unary(_name))
-
-
-def _items(value: Any) -> list[Any]:
-    found = []
-    for item in value:
-        found.append(item)
-        if len(found) > _MOST_ITERATED:
-            raise WireError("an iterator that goes on and on")
-    return found
-
-
-def _swapped(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda mine, other: apply(other, mine)
-
-
-_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
-    "call": lambda thing, *args, **kwargs: thing(*args, **kwargs),
-    "getattr": getattr,
-    "setattr": setattr,
-    "len": len,
-    "truth": bool,
-    "list": _items,
-    "next": next,
-    "getitem": operator.getitem,
-    "setitem": operator.setitem,
-    "delitem": operator.delitem,
-    "contains": lambda thing, item: bool(item in thing),
-    "enter": lambda thing: thing.__enter__(),
-    "exit": lambda thing: thing.__exit__(None, None, None),
-    "isinstance": lambda kind, thing: isinstance(thing, kind),
-    "str": lambda thing: str(thing)[:_LONGEST_TEXT],
-    "repr": lambda thing: repr(thing)[:_LONGEST_TEXT],
-    **{name: getattr(operator, name) for name in (*_COMPARISONS, *_BINARY, *_UNARY)},
-    **{f"r{name}": _swapped(getattr(operator, name)) for name in _BINARY},
-}
-#: what a student's process may ask of what a check passed to it
-_OPEN: Final = frozenset({"call", "len", "truth", "list", "next", "getitem"})
-
-
-def _open_to_student(thing: Any, operation: str, args: list[Any], own: str) -> bool:
-    if operation == "getattr":
-        name = args[0] if args else ""
-        public = isinstance(name, str) and not name.startswith("_")
-        return public and type(thing).__module__ == own and not isinstance(thing, type)
-    return operation in _OPEN
 
 
 class Peer:
@@ -382,7 +203,7 @@ class Peer:
                 args = [self._decode(item) for item in message["a"]]
                 kwargs = {name: self._decode(item) for name, item in message["k"].items()}
                 thing, operation = self._objects[message["on"]], message["op"]
-                if self._guarded and not _open_to_student(thing, operation, args, self._guarded):
+                if self._guarded and not open_to_student(thing, operation, args, self._guarded):
                     raise PermissionError("that is not open to a submission")
                 given = [
                     (place, value, sent)
@@ -394,7 +215,7 @@ class Peer:
                 ]
                 self._running(True)
                 try:
-                    value = _OPERATIONS[operation](thing, *args, **kwargs)
+                    value = OPERATIONS[operation](thing, *args, **kwargs)
                 finally:
                     self._running(False)
                 reply["r"] = self._encode(value)
@@ -469,21 +290,21 @@ class Peer:
         kind = type(error)
         described: dict[str, Any] = {"c": kind.__name__, "n": str(kind.__module__)}
         try:
-            described["t"] = str(error)[:_LONGEST_TEXT]
+            described["t"] = str(error)[:LONGEST_TEXT]
         except BaseException:
             described["t"] = ""
         try:
             described["b"] = _builtin_base(kind).__name__
             described["h"] = self._reference(kind)[1]
             args = [encode(item, _no_reference) for item in error.args]
-            if len(pack(args)) < 10 * _LONGEST_TEXT:
+            if len(pack(args)) < 10 * LONGEST_TEXT:
                 described["a"] = args
         except BaseException:
             described.pop("a", None)
         return described
 
     def _exception(self, described: dict[str, Any]) -> BaseException:
-        name, module, text = (str(described.get(key, ""))[:_LONGEST_TEXT] for key in "cnt")
+        name, module, text = (str(described.get(key, ""))[:LONGEST_TEXT] for key in "cnt")
         if module == "@":
             self.timed_out = True
             return TimeIsUp("no result in time")
@@ -507,16 +328,6 @@ class Peer:
             if number >= 0:
                 self._exceptions[number] = made
         return made
-
-
-class RemoteModule(Handle):
-    """Stands for a module of the other process; ``name`` is what that process calls it."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, peer: Peer, number: int, name: str) -> None:
-        super().__init__(peer, number)
-        object.__setattr__(self, "name", name)
 
 
 def _no_reference(value: Any) -> Any:

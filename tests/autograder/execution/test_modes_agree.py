@@ -19,7 +19,7 @@ from shardgrade.grading.result import GradeRequest
 from shardbook.labs.registry import LABS, TASKS
 from shardbook.labs.tasks import Lab
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("graded class")]
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parents[1]
 
@@ -106,6 +106,7 @@ def test_every_reference_solution_gets_full_points(tmp_path: Path) -> None:
         assert result.put_right == result.went_wrong == ()
 
 
+@pytest.mark.xdist_group("graded class")
 def test_stock_nbgrader_agrees_on_the_demo_class(graded: Graded, tmp_path: Path) -> None:
     """Its classes and ours get the same marks, cell by cell."""
     course = tmp_path / "course"

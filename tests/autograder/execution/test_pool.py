@@ -90,7 +90,8 @@ def test_a_grading_process_that_dies_is_told_and_the_next_one_goes_on(tmp_path: 
 def test_one_submission_is_graded_as_many_are(tmp_path: Path) -> None:
     request = _request(tmp_path)
     alone, (together,) = grade_submission(request), grade_many([request])
-    assert replace(alone, seconds=0.0) == replace(together, seconds=0.0)
+    same = {"seconds": 0.0, "digest": ""}  # the digest holds the code, which may be at work
+    assert replace(alone, **same) == replace(together, **same)
     assert alone.scores == {"t": 1}
 
 
