@@ -17,6 +17,7 @@ from shardgrade.gradebook.scores import Student
 from shardgrade.layout import Layout
 
 _MOST_BYTES: Final = 200 * 1024**2
+_MOST_BYTES_OF_ALL: Final = 20 * 1024**3
 _MOST_FILES: Final = 1000
 _NO_WORK: Final = {"__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db"}
 
@@ -62,7 +63,7 @@ def collect(rules: Rules, source: Path, form: str = "auto") -> list[Taken]:
         folder = source
         if source.is_file() and zipfile.is_zipfile(source):
             folder = Path(temporary) / "all"
-            _unpack(source, folder)
+            _unpack(source, folder, _MOST_BYTES_OF_ALL)
         if not folder.is_dir():
             raise InputError("from", str(source), "name a folder or a zip file")
         entries = _entries(folder, rules)
@@ -156,10 +157,10 @@ def _lay_out(rules: Rules, named: Named, path: Path, work: Path) -> None:
         _copy(inner if inner.is_dir() else path, work)
         # A packed lab, as `shardbook lab pack` writes it, inside the platform's folder.
         for packed in sorted(work.glob("*.zip")):
-            _unpack(packed, work)
+            _unpack(packed, work, _MOST_BYTES)
             packed.unlink()
     elif zipfile.is_zipfile(path):
-        _unpack(path, work)
+        _unpack(path, work, _MOST_BYTES)
     else:
         shutil.copyfile(path, work / (named.file or path.name))
 
@@ -180,14 +181,14 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copyfile(path, there)
 
 
-def _unpack(archive: Path, target: Path) -> None:
-    """Unpack plain files only, inside ``target`` only, and not more than fits.
+def _unpack(archive: Path, target: Path, most: int) -> None:
+    """Unpack plain files only, inside ``target`` only, and not more than ``most`` bytes.
 
     Raises:
         InputError: it is too large, or a name leads out of it.
     """
     target.mkdir(parents=True, exist_ok=True)
-    left = _MOST_BYTES * (100 if target.name == "all" else 1)
+    left = most
     with zipfile.ZipFile(archive) as packed:
         members = [member for member in packed.infolist() if not member.is_dir()]
         for member in members:
