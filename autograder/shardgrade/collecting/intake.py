@@ -6,6 +6,7 @@ import shutil
 import stat
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -130,7 +131,7 @@ def _take(
     try:
         for named, path in [*beside, *whole[-1:]]:
             _lay_out(rules, named, path, work)
-    except (OSError, zipfile.BadZipFile, InputError, NotImplementedError, RuntimeError) as error:
+    except (OSError, InputError) as error:
         yield Taken(label, found.student, found.how, "broken", str(error))
         return
     told = _right_name(rules, work)
@@ -185,15 +186,27 @@ def _unpack(archive: Path, target: Path, most: int) -> None:
     """Unpack plain files only, inside ``target`` only, and not more than ``most`` bytes.
 
     Raises:
-        InputError: it is too large, or a name leads out of it.
+        InputError: it is too large, broken or encrypted, or a name leads out of it.
     """
+    try:
+        _unpack_members(archive, target, most)
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("zip", archive.name, f"it can't be unpacked: {error}") from None
+
+
+def _unpack_members(archive: Path, target: Path, left: int) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    left = most
     with zipfile.ZipFile(archive) as packed:
         members = [member for member in packed.infolist() if not member.is_dir()]
         for member in members:
             path = PurePosixPath(member.filename.replace("\\", "/"))
-            if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+            if (
+                path.is_absolute()
+                or ".." in path.parts
+                or any(":" in part for part in path.parts[:1])
+            ):
                 raise InputError("zip", archive.name, f"{member.filename!r} leads out of it")
             if set(path.parts) & _NO_WORK or stat.S_ISLNK(member.external_attr >> 16):
                 continue

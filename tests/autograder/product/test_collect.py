@@ -1,6 +1,8 @@
 """Names become students, files become submissions, and nothing is overwritten unasked."""
 
+import io
 import os
+import random
 import zipfile
 from pathlib import Path
 
@@ -216,6 +218,24 @@ def test_a_zip_that_grows_without_end_is_refused(
         archive.writestr("hw.ipynb", bytes(3_000_000))
     (one,) = take(layout, tmp_path / "in")
     assert one.outcome == "broken" and "too much" in one.told
+
+
+def test_damaged_zips_are_told_and_never_stop_the_rest(layout: Layout, tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("hw.ipynb", notebook() * 3)
+    whole = packed.getvalue()
+    damage = random.Random(3)
+    (tmp_path / "in").mkdir()
+    for number in range(150):
+        data = bytearray(whole)
+        for _ in range(damage.randrange(1, 4)):
+            data[damage.randrange(len(data))] = damage.randrange(256)
+        (tmp_path / "in" / f"s{number}.zip").write_bytes(data)
+    taken = take(layout, tmp_path / "in", roster={})
+    assert len(taken) == 150
+    assert {one.outcome for one in taken} == {"new", "broken"}
+    assert sum("can't be unpacked" in one.told for one in taken) > 20
 
 
 def test_broken_and_hostile_entries_do_not_stop_the_rest(layout: Layout, tmp_path: Path) -> None:
