@@ -2,7 +2,8 @@
 
 import importlib
 import sys
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 
@@ -23,25 +24,33 @@ COMMANDS: Final = {
 }
 
 
-class _LazyGroup(click.Group):
-    """Imports a subcommand's module (`shardbook.commands.NAME`) only when it is called."""
+class LazyGroup(click.Group):
+    """Imports a subcommand's module, ``package.NAME``, only when it is called.
+
+    ``lazy`` maps each subcommand to its one-line help; a module defines ``command``.
+    """
+
+    def __init__(self, *args: Any, package: str, lazy: Mapping[str, str], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.package = package
+        self.lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.lazy:
             return None
-        module = importlib.import_module(f"shardbook.commands.{cmd_name}")
+        module = importlib.import_module(f"{self.package}.{cmd_name}")
         command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self.lazy.items()))
 
 
-@click.group(cls=_LazyGroup)
+@click.group(cls=LazyGroup, package="shardbook.commands", lazy=COMMANDS)
 @click.version_option(__version__)
 def cli() -> None:
     """The training ledger over many devices."""

@@ -1,6 +1,5 @@
 """The `shardgrade` command: a thin shell over `shardgrade.commands`, one module a subcommand."""
 
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -33,22 +32,8 @@ COMMANDS: Final = {
 }
 
 
-class _LazyGroup(click.Group):
-    """Imports a subcommand's module only when it is called; a full disk is one line for all."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"shardgrade.commands.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+class _Group(shell.LazyGroup):
+    """A full disk is one clear line for every subcommand."""
 
     def invoke(self, ctx: click.Context) -> Any:
         from shardgrade.safely import plain_errors
@@ -57,7 +42,7 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=_LazyGroup)
+@click.group(cls=_Group, package="shardgrade.commands", lazy=COMMANDS)
 @click.version_option(__version__)
 def cli() -> None:
     """Release labs, grade submissions, write feedback."""
