@@ -36,9 +36,11 @@ class LazyGroup(click.Group):
         self.lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order given."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a subcommand, or None for an unknown name."""
         if cmd_name not in self.lazy:
             return None
         module = importlib.import_module(f"{self.package}.{cmd_name}")
@@ -46,6 +48,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of subcommands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.lazy.items()))
 
