@@ -127,7 +127,7 @@ def test_check_runs_the_cells_and_tells_each_task(
     assert "cell n45-2-solution: SyntaxError" in out and "cell 5: KeyError" in out
     assert "n45.1: failed" in out and "n45.3: unanswered" in out and "inf (a float)" in out
     report = json.loads(run(capsys, "check", "n45", "--json", code=1)[0])
-    assert [task["task"] for task in report["tasks"]] == list(TASKS)
+    assert [task["task"] for task in report["tasks"]] == [task.id for task in LAB.tasks]
     assert report["tasks"][0]["finding"]["got"] == "inf (a float)"
     assert len(report["failed_cells"]) == 2
 
