@@ -60,7 +60,6 @@ class Ending:
     code: int
     reason: str
     cpu: float
-    killed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,6 @@ class Sandbox:
         )
         #: secret paths that can be read from inside
         self.seen: tuple[str, ...] = tuple(answer["seen"])
-        self.failed_imports: tuple[str, ...] = tuple(answer["failed"])
 
     def _end_process(self) -> str:
         # Its control socket is closed: it ends by itself, and its times are counted.

@@ -43,12 +43,9 @@ def main() -> None:
     if settings["landlock"]:
         confine.only_these_files(settings["readable"], settings["scratch"])
     os.chdir(settings["scratch"])
-    failed = []
     for module in settings["preload"]:
-        try:
+        with contextlib.suppress(Exception):  # then the cell that needs it tells why
             importlib.import_module(module)
-        except BaseException as error:
-            failed.append(f"{module}: {type(error).__name__}")
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(0)  # numpy loads its random numbers when they are used first
     shell = child.make_shell()
@@ -56,7 +53,7 @@ def main() -> None:
     seen = [path for path in settings["secret"] if _can_read(path)]
     gc.collect()
     gc.freeze()
-    _send(control, {"seen": seen, "failed": failed, "dropped": dropped})
+    _send(control, {"seen": seen, "dropped": dropped})
     _wipe(Path(settings["scratch"]))
     _Zygote(control, shell, settings, size).serve()
 
@@ -145,16 +142,13 @@ class _Zygote:
 
     def _end(self) -> dict[str, Any]:
         if self._child:
-            killed = False
             found, status, used = os.wait4(self._child, os.WNOHANG)
             if not found:
-                killed = not self._reason
                 os.kill(self._child, signal.SIGKILL)
                 _, status, used = os.wait4(self._child, 0)
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == confine.FILLED_CODE:
                 self._reason = confine.FILLED
             self._ended = {
-                "killed": killed,
                 "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
                 "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
                 "reason": self._reason,
