@@ -95,22 +95,3 @@ def _released_checksums(api: Any, assignment: str) -> frozenset[str]:
         for cell in nbformat.read(path, as_version=4).cells
         if "checksum" in cell.metadata.get("nbgrader", {})
     )
-
-
-def write_feedback(folder: Path, assignment: str) -> dict[str, list[Path]]:
-    """Write the feedback pages of all graded submissions; student → files.
-
-    Raises:
-        InputError: no course, or nothing was graded.
-        GraderError: nbgrader can't write a page.
-    """
-    api = course.nbgrader(folder)
-    pages = {}
-    for student in sorted(api.get_autograded_students(assignment)):
-        result = api.generate_feedback(assignment, student, force=True)
-        if not result["success"]:
-            raise course.GraderError(f"{student}: {result.get('log', result['error'])}")
-        pages[student] = sorted((folder / "feedback" / student / assignment).glob("*.html"))
-    if not pages:
-        raise InputError("lab", assignment, "nothing is graded yet")
-    return pages

@@ -7,7 +7,8 @@ import pytest
 from shardgrade.cli import main
 from shardgrade.compose import compose
 from shardgrade.demo import Graded
-from shardgrade.execution import write_feedback
+from shardgrade.feedback import write_feedback
+from shardgrade.layout import open_layout
 
 from shardbook.errors import InputError
 from shardbook.labs.registry import LABS
@@ -67,4 +68,4 @@ def test_feedback_as_json_lists_every_student(
     assert set(pages) == set(graded.records)
     assert all(Path(file).is_file() for files in pages.values() for file in files)
     with pytest.raises(InputError, match="nothing is graded"):
-        write_feedback(graded.course, "n46")
+        write_feedback(open_layout(graded.course), "n46")

@@ -1,5 +1,6 @@
 """What decides a result, as one hash: a stored result is used again only if it is the same."""
 
+import contextlib
 import functools
 import hashlib
 import platform
@@ -10,8 +11,12 @@ from pathlib import Path
 from typing import Final
 
 import shardbook
+from shardbook.errors import InputError
+from shardgrade import checkout
 from shardgrade.grading.result import GradeRequest
 
+#: the parts of this package that decide a result; reports and exports do not
+_JUDGES: Final = ("checks", "grading", "sandbox")
 _PACKAGES: Final = ("shardgrade", "shardbook", "numpy", "ipython", "nbformat")
 
 
@@ -39,20 +44,18 @@ def _contents(path: Path) -> Iterable[tuple[str, bytes]]:
 
 @functools.cache
 def _code() -> str:
-    """The hash of what judges: this package, the engine and the solutions, and the versions."""
+    """The hash of what judges: checks, execution, engine, solutions, and the versions."""
     found = hashlib.sha256(platform.python_version().encode())
     for name in _PACKAGES:
         try:
             found.update(f"{name} {version(name)}\0".encode())
         except PackageNotFoundError:
             continue
-    folders = [Path(__file__).parents[1], Path(str(shardbook.__file__)).parent]
-    try:
-        from shardgrade import checkout
-
+    package = Path(__file__).parents[1]
+    folders = [*(package / part for part in _JUDGES), Path(str(shardbook.__file__)).parent]
+    # Outside a checkout there are no solutions to hash.
+    with contextlib.suppress(InputError):
         folders.append(checkout.root() / "solutions")
-    except Exception:  # not in a checkout: then there are no solutions to hash
-        pass
     for folder in folders:
         for file in sorted(folder.rglob("*.py")):
             found.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
