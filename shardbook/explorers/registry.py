@@ -24,6 +24,8 @@ MODULES: Final = {
     "bucket-size": "bucket_size",
     "pipeline": "pipeline",
     "action-list": "action_list",
+    "tensor-parallel": "tensor_parallel",
+    "expert-routing": "expert_routing",
     "sharded-step": "sharded_step",
     "unit-size": "unit_size",
     "fsdp-timeline": "fsdp_timeline",
