@@ -26,6 +26,7 @@ MODULES: Final = {
     "action-list": "action_list",
     "tensor-parallel": "tensor_parallel",
     "expert-routing": "expert_routing",
+    "training-cost": "training_cost",
     "sharded-step": "sharded_step",
     "unit-size": "unit_size",
     "fsdp-timeline": "fsdp_timeline",
