@@ -30,7 +30,7 @@ ALLOWED = [
         "the name of a model or card",
     ),
     (r"\b(?:4|8|16|32)-bit\b", "the width of a number format, as its name"),
-    (r"\b(?:[Rr]ank|[Ll]ayer) \d\b", "an index as a name"),
+    (r"\b(?:[Rr]ank|[Ll]ayer|[Ee]xpert) \d\b", "an index as a name"),
     (r"\b\d+[FBIW]\d+\b", "an action of a pipeline, as the engine prints it"),
     (r"\b1F1B\b|\b[123]D\b|\bLecture 13\b", "a name"),
     (r"§\d+(?:\.\d+)*|\b(?:Table|Figure|Eq\.|equation|Section) \d+\b", "a place in a source"),
