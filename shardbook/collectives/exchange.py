@@ -16,7 +16,7 @@ from shardbook.collectives.plan import (
     participants,
 )
 from shardbook.collectives.tree import naive
-from shardbook.errors import InputError, one_of
+from shardbook.errors import one_of
 
 
 def direct(collective: str, ranks: int | Sequence[int], sizes: int | Sequence[int]) -> Plan:
@@ -41,27 +41,27 @@ def halving_doubling(
 ) -> Plan:
     """Plan a reduce-scatter by recursive halving, an all-gather by doubling, or an all-reduce.
 
-    log₂ N rounds a phase. Where N is no power of two an all-reduce works among the first 2ᵏ
-    ranks, the most there are: each further rank first adds its whole vector to one of these and
-    last copies the sum from it. The other two are refused then. ``sizes``: elements of the
-    chunks (N; 2ᵏ in an all-reduce), or their total. Raises InputError.
+    log₂ N rounds a phase. Where N is no power of two they work among the first 2ᵏ ranks, the most
+    there are, and each further rank has one of these as its partner: first it gives the partner
+    what others need of it, last it takes what it needs. The sum of a chunk that it owns it ends
+    itself, by adding what the others have summed. ``sizes``: elements of the chunks (N; 2ᵏ in an
+    all-reduce), or their total. Raises InputError.
     """
     one_of("collective", collective, ("all-reduce", "reduce-scatter", "all-gather"))
     order = participants(ranks)
     core = 1 << (len(order).bit_length() - 1)
-    if collective != "all-reduce" and core < len(order):
-        raise InputError(
-            "ranks", len(order), f"halving-doubling needs a power of two for {collective}"
-        )
-    chunks = contract(collective, order, sizes, core)
-    halving, doubling = Rounds(_halving, (order[:core],)), Rounds(_doubling, (order[:core],))
-    if collective == "reduce-scatter":
-        return Plan(collective, order, chunks, halving)
-    if collective == "all-gather":
-        return Plan(collective, order, chunks, doubling)
-    extra = tuple(zip(order[core:], order, strict=False))
-    fold, unfold = Rounds(_fold, (extra, core)), Rounds(_unfold, (extra, core))
-    return Plan(collective, order, chunks, one_after_another(fold, halving, doubling, unfold))
+    pieces = core if collective == "all-reduce" else len(order)
+    chunks = contract(collective, order, sizes, pieces)
+    phases: list[Rounds] = []
+    if collective != "all-gather":
+        phases += [Rounds(_fold, (order, pieces)), Rounds(_halving, (order[:core], pieces))]
+    else:
+        phases.append(Rounds(_own, (order[core:], order, core, False)))
+    if collective != "reduce-scatter":
+        phases += [Rounds(_doubling, (order[:core], pieces)), Rounds(_unfold, (order, pieces))]
+    else:
+        phases.append(Rounds(_own, (order, order[core:], core, True)))
+    return Plan(collective, order, chunks, one_after_another(*phases))
 
 
 def _direct(collective: str, order: tuple[int, ...]) -> Iterator[Round]:
@@ -78,44 +78,67 @@ def _direct(collective: str, order: tuple[int, ...]) -> Iterator[Round]:
         yield tuple(Transfer(order[i], order[j], chunk(i, j), add) for i, j in pairs)
 
 
-def _halving(order: tuple[int, ...]) -> Iterator[Round]:
+def _halving(order: tuple[int, ...], pieces: int) -> Iterator[Round]:
     distance = len(order) // 2
     while distance:
-        yield _swap(order, distance, add=True)
+        yield _swap(order, distance, pieces, add=True)
         distance //= 2
 
 
-def _doubling(order: tuple[int, ...]) -> Iterator[Round]:
+def _doubling(order: tuple[int, ...], pieces: int) -> Iterator[Round]:
     distance = 1
     while distance < len(order):
-        yield _swap(order, distance, add=False)
+        yield _swap(order, distance, pieces, add=False)
         distance *= 2
 
 
-def _swap(order: tuple[int, ...], distance: int, *, add: bool) -> Round:
+def _swap(order: tuple[int, ...], distance: int, pieces: int, *, add: bool) -> Round:
     """Let each rank and its partner exchange the half of a sum, or the copy, the other needs.
 
-    A run of ``distance`` chunks belongs to the ranks that agree in all higher bits.
+    The i-th rank stands for chunk i, and for that of the further rank whose partner it is. A run
+    of ``distance`` ranks' chunks belongs to the ranks that agree in all higher bits.
     """
     moves = []
     for i, source in enumerate(order):
         partner = i ^ distance
         start = ((partner if add else i) // distance) * distance
         moves += [
-            Transfer(source, order[partner], chunk, add) for chunk in range(start, start + distance)
+            Transfer(source, order[partner], chunk, add)
+            for owner in range(start, start + distance)
+            for chunk in range(owner, pieces, len(order))
         ]
     return tuple(moves)
 
 
-def _fold(extra: tuple[tuple[int, int], ...], chunks: int) -> Iterator[Round]:
-    if extra:
-        yield tuple(Transfer(*pair, chunk, True) for pair in extra for chunk in range(chunks))
+def _fold(order: tuple[int, ...], pieces: int) -> Iterator[Round]:
+    """Let each further rank add all but its own chunk to its partner's."""
+    moves = [
+        Transfer(rank, partner, chunk, True) for rank, partner, chunk in _foreign(order, pieces)
+    ]
+    if moves:
+        yield tuple(moves)
 
 
-def _unfold(extra: tuple[tuple[int, int], ...], chunks: int) -> Iterator[Round]:
-    if extra:
-        yield tuple(
-            Transfer(partner, rank, chunk, False)
-            for rank, partner in extra
-            for chunk in range(chunks)
-        )
+def _unfold(order: tuple[int, ...], pieces: int) -> Iterator[Round]:
+    """Let each further rank copy all but its own chunk from its partner."""
+    moves = [
+        Transfer(partner, rank, chunk, False) for rank, partner, chunk in _foreign(order, pieces)
+    ]
+    if moves:
+        yield tuple(moves)
+
+
+def _foreign(order: tuple[int, ...], pieces: int) -> Iterator[tuple[int, int, int]]:
+    """Each further rank, its partner, and each chunk that is not the further rank's own."""
+    core = 1 << (len(order).bit_length() - 1)
+    for own, (rank, partner) in enumerate(zip(order[core:], order, strict=False), core):
+        yield from ((rank, partner, chunk) for chunk in range(pieces) if chunk != own)
+
+
+def _own(
+    sources: tuple[int, ...], targets: tuple[int, ...], first: int, add: bool
+) -> Iterator[Round]:
+    """Send each further rank's own chunk, the ``first`` and those after it, to or from it."""
+    pairs = tuple(zip(sources, targets, strict=False))
+    if pairs:
+        yield tuple(Transfer(*pair, chunk, add) for chunk, pair in enumerate(pairs, first))

@@ -39,7 +39,7 @@ def runs_right(plan):
 def mutated_plans(draw):
     algorithm = draw(st.sampled_from(["ring", "tree", "naive", "halving-doubling", "direct"]))
     collective = draw(st.sampled_from(["all-reduce", "reduce-scatter", "all-gather"]))
-    n = draw(st.sampled_from([2, 4]) if algorithm == "halving-doubling" else st.integers(2, 4))
+    n = draw(st.integers(2, 5))
     plan = plan_of(collective, algorithm, n, 2 * n)
     rounds = [list(moves) for moves in plan.rounds]
     for _ in range(draw(st.integers(0, 2))):

@@ -107,7 +107,7 @@ def test_the_table_says_the_same():
         ["all-reduce", *COMMON, "--ranks-per-node", "2", "--nodes", "1"],
         ["all-reduce", *COMMON, "--nodes", "2", "--cards", "3"],
         ["all-reduce", *COMMON, "--between-bandwidth", "1"],
-        ["all-gather", *COMMON, "--ranks", "6", "--algorithm", "halving-doubling"],
+        ["all-to-all", *COMMON, "--ranks", "6", "--algorithm", "halving-doubling"],
         ["all-reduce"],
     ],
 )
