@@ -1,6 +1,7 @@
 """The `shardbook` command: a thin shell over `shardbook.commands`, one module a subcommand."""
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -68,6 +69,8 @@ def run(command: click.Command, name: str, arguments: list[str] | None = None) -
     """Run a click command; bad input is one line on stderr and exit code 2."""
     try:
         code = command.main(arguments, prog_name=name, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError:
+        _refuse(f"{name}: give a command; --help lists them")
     except click.UsageError as error:
         _refuse(f"{name}: {error.format_message()}")
     except click.ClickException as error:
@@ -80,6 +83,9 @@ def run(command: click.Command, name: str, arguments: list[str] | None = None) -
     except BrokenPipeError:  # the reader of a pipe closed it, as `head` does
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # such as a full disk behind the output
+        print(f"{name}: {error.strerror or error}", file=sys.stderr)
+        os._exit(1)  # the interpreter would fail once more at flushing what can't be written
     sys.exit(code if isinstance(code, int) else 0)
 
 

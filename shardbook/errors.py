@@ -17,7 +17,8 @@ class InputError(ValueError):
         self.argument = argument
         self.value = value
         self.allowed = allowed
-        super().__init__(f"{argument} is {_shown(value)}: {allowed}")
+        shown = "not given" if value is None else _shown(value)
+        super().__init__(f"{argument} is {shown}: {allowed}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (InputError, (self.argument, self.value, self.allowed))

@@ -57,7 +57,10 @@ def _blank(lab: Lab, folder: Path, source: Path | None) -> str:
             text = above / "labs" / f"{lab.stem}.md"
             if text.is_file():
                 return _from_text(text)
-    allowed = f"no blank {lab.notebook} there: name the student package with --from"
+    allowed = (
+        f"there is no blank {lab.notebook}: run this in the course's checkout or in an unpacked "
+        f"student package, or name the package, --from {lab.id}-student.zip"
+    )
     raise InputError("folder", str(source or folder), allowed)
 
 
@@ -114,6 +117,9 @@ def read_notebook(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content["cells"], list):
             raise TypeError
+    except FileNotFoundError:
+        allowed = "there is no such file; `shardbook lab start LAB` makes a working copy"
+        raise InputError("notebook", str(path), allowed) from None
     except OSError as error:
         raise InputError("notebook", str(path), error.strerror or "it can't be read") from None
     except (ValueError, KeyError, TypeError):

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from shardbook.errors import whole
 from shardbook.schedules.core import COMPUTE, Run
-from shardbook.schedules.timeline import spans
+from shardbook.schedules.timeline import Span, spans
 
 
 def draw(run: Run, *, columns: int = 160) -> str:
@@ -16,11 +16,13 @@ def draw(run: Run, *, columns: int = 160) -> str:
     actions show the beginning of their names.
     """
     whole("columns", columns, 10, 100_000)
-    scale = _column_seconds(run, columns)
+    drawn = spans(run)
+    scale = _column_seconds(run, drawn, columns)
+    width = round(run.makespan / scale)
     label = max((len(action.stream) for action in run.plan.actions), default=0)
     rows: dict[str, list[str]] = {}
-    for span in spans(run):
-        row = rows.setdefault(span.stream, ["."] * round(run.makespan / scale))
+    for span in drawn:
+        row = rows.setdefault(span.stream, ["."] * width)
         first, last = round(span.start / scale), round(span.end / scale)
         fill = "=" if span.kind == COMPUTE else "-"
         row[first:last] = (span.name + fill * (last - first))[: last - first]
@@ -28,9 +30,10 @@ def draw(run: Run, *, columns: int = 160) -> str:
     return "\n".join([*lines, f"{'':<{label}} 0 to {run.makespan:g} s, {scale:.4g} s a column"])
 
 
-def _column_seconds(run: Run, columns: int) -> float:
+def _column_seconds(run: Run, drawn: tuple[Span, ...], columns: int) -> float:
     fitted = run.makespan / columns or 1.0
-    lengths = {Fraction(span.end - span.start).limit_denominator(1000) for span in spans(run)}
+    lasting = {span.end - span.start for span in drawn}
+    lengths = {Fraction(seconds).limit_denominator(1000) for seconds in lasting}
     lengths.discard(Fraction(0))
     if not lengths:
         return fitted
