@@ -33,7 +33,7 @@ def intensity(kind: str, *, sequence: int, batch: int, hidden: int, interval: in
 
 
 def efficiency(intensity_: float, bandwidth: float, peak: float) -> float:
-    """Return the part of the time that a device of ``peak`` FLOP/s computes, at ``bandwidth`` B/s.
+    """Return the part of the time that a device of ``peak`` FLOP/s computes at ``bandwidth`` (S48).
 
     Raises:
         InputError: a value that is not positive and finite.

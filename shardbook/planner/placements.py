@@ -63,7 +63,7 @@ def placement(gpu: frozenset[str], edges: tuple[tuple[str, str, int], ...] = EDG
 
 
 def placements(edges: tuple[tuple[str, str, int], ...] = EDGES) -> tuple[Placement, ...]:
-    """Return all 128 placements, least traffic first, then least GPU memory."""
+    """Return all 128 placements, least traffic first, then least GPU memory (S44)."""
     nodes = (*STATES, *COMPUTATIONS)
     every = (
         placement(frozenset(node for node, on in zip(nodes, choice, strict=True) if on), edges)
