@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from shardbook.commands.options import COUNT, json_option, print_json, print_table
+from shardbook.commands.options import COUNT, json_option, print_json, print_table, whole_count
 from shardbook.ledger.recipes import DEFAULT_RECIPE, RECIPES
-from shardbook.ledger.stages import Ledger, Line, bytes_per_rank
+from shardbook.ledger.stages import MOST_RANKS, Ledger, Line, bytes_per_rank
 from shardbook.numbers.units import format_bytes, format_count, parse_count
 
 
@@ -16,8 +16,16 @@ from shardbook.numbers.units import format_bytes, format_count, parse_count
 @click.option(
     "--units", help="Instead of --parameters: sizes of the flat units, such as 3168,1552."
 )
-@click.option("--ranks", type=COUNT, default="1", show_default=True, help="Data-parallel ranks.")
-@click.option("--stage", type=COUNT, default="0", show_default=True, help="ZeRO stage, 0 to 3.")
+@click.option(
+    "--ranks",
+    type=whole_count(1, MOST_RANKS),
+    default="1",
+    show_default=True,
+    help="Data-parallel ranks.",
+)
+@click.option(
+    "--stage", type=whole_count(0, 3), default="0", show_default=True, help="ZeRO stage, 0 to 3."
+)
 @click.option(
     "--recipe",
     default=DEFAULT_RECIPE,

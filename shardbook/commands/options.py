@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from shardbook.errors import InputError
 from shardbook.numbers import units
 
 Parser = Callable[[str, str], Fraction]
@@ -32,6 +33,20 @@ BYTES = _Quantity("bytes", units.parse_bytes)
 RATE = _Quantity("rate", units.parse_rate)
 SECONDS = _Quantity("seconds", units.parse_seconds)
 FLOPS = _Quantity("flops", units.parse_flops)
+
+
+def whole_count(low: int, high: int) -> click.ParamType[Fraction]:
+    """Return the type of a count whose limits are told when no number can be read."""
+
+    def parse(argument: str, text: str) -> Fraction:
+        try:
+            return units.parse_count(argument, text)
+        except InputError:
+            allowed = f"give a whole number from {low:,} to {high:,}"
+            raise InputError(argument, text, allowed) from None
+
+    return _Quantity("count", parse)
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
