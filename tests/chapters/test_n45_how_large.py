@@ -54,6 +54,15 @@ def test_fewest_cards_by_recipe(page: Executed) -> None:
     assert page.said["quotient_bare"] == "10.5"
 
 
+def test_real_models_and_their_cards(page: Executed) -> None:
+    """2 + 2 + 8 B, with master weights 4 B more, and ⌈bytes ÷ 80 GB⌉ (S10)"""
+    assert rows(page, "Real models") == [
+        ("7B", "14", "14", "56", "84", "112", "1", "2", "2"),
+        ("70B", "140", "140", "560", "840", "1120", "2", "11", "14"),
+        ("405B", "810", "810", "3240", "4860", "6480", "11", "61", "81"),
+    ]
+
+
 def test_seven_billion_against_ranks(page: Executed) -> None:
     """The values of the illustrated notes' figure 8 (S6)"""
     found = {row[0]: row[1:] for row in rows(page, "GB on the fullest rank, 7B")}
