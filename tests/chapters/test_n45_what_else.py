@@ -118,7 +118,10 @@ def test_free_memory_is_of_no_use(page: Executed) -> None:
 def test_a_run_near_the_edge_is_quoted_with_its_source() -> None:
     """(S42)"""
     text = (CHAPTERS / "n45_what_else_is_stored.md").read_text(encoding="utf-8")
-    assert "{quoted}`85.56% of the iteration with GPT-175B, where about 67% is usual (Zhao et al." in text
+    assert (
+        "{quoted}`85.56% of the iteration with GPT-175B, where about 67% is usual (Zhao et al."
+        in text
+    )
 
 
 def test_the_python_example_shows_each_step(page: Executed) -> None:
