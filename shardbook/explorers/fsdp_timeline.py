@@ -4,6 +4,7 @@ from math import fsum
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from shardbook.errors import InputError
 from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number, Switch
 from shardbook.explorers.explorer import Explorer
@@ -11,6 +12,7 @@ from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_seconds
 from shardbook.schedules.core import COMMUNICATION, Run
 from shardbook.schedules.fsdp import (
+    ALL_REDUCE,
     PARAMETERS,
     Policy,
     compute_seconds,
@@ -21,6 +23,8 @@ from shardbook.schedules.timeline import Span, memory, spans
 
 _LEFT, _WIDTH, _ROW, _TOP = 126, 506, 34, 46
 _CURVE: Final = 96
+#: units × passes that are drawn
+_MOST: Final = 48
 
 
 def _draw(
@@ -34,17 +38,27 @@ def _draw(
     backward: float,
     all_gather: float,
     reduce_scatter: float,
+    reshard: bool,
+    passes: str,
+    all_reduce: str,
     regather_last: bool,
 ) -> View:
+    number, _, reduced = passes.partition("-")
+    micro_batches = int(number)
+    if units * micro_batches > _MOST:
+        raise InputError("passes", passes, f"give at most {_MOST} units × passes")
     policy = Policy(
         overlap=overlap,
         backward_prefetch=backward_prefetch,
         forward_prefetch=forward_prefetch,
         limit=None if limit == "none" else int(limit),
         issue=float(issue),
+        reshard=reshard,
         regather_last=regather_last,
+        micro_batches=micro_batches,
+        accumulate=reduced == "last",
     )
-    layers = equal_units(units, forward, backward, all_gather, reduce_scatter)
+    layers = equal_units(units, forward, backward, all_gather, reduce_scatter, float(all_reduce))
     run = fsdp_run(layers, policy)
     # The scale of everything in one queue: what a switch saves is seen as a shorter picture.
     longest = max(run.makespan, fsum(run.plan.seconds))
@@ -57,16 +71,18 @@ def _draw(
 
 
 def _figure(run: Run, overlap: bool, longest: float) -> str:
-    rows = {"compute": _TOP, COMMUNICATION: _TOP + _ROW + 8} if overlap else {"compute": _TOP}
+    done = spans(run)
+    streams = ["compute", *([COMMUNICATION] if overlap else [])]
+    streams += [ALL_REDUCE] if any(span.stream == ALL_REDUCE for span in done) else []
+    rows = {stream: _TOP + at * (_ROW + 8) for at, stream in enumerate(streams)}
     host = _TOP + len(rows) * (_ROW + 8)
     foot = host + 40 + _CURVE
     root = draw.canvas(648, foot + 28)
     scale = _WIDTH / longest
     _legend(root)
-    labels = ("compute", "communication") if overlap else ("one stream",)
-    for label, y in zip(labels, rows.values(), strict=True):
+    for stream, y in rows.items():
+        label = stream if overlap else "one stream"
         draw.words(root, _LEFT - 8, y + 22, label, anchor="end")
-    done = spans(run)
     _waits(root, [span for span in done if span.stream == "compute"], rows["compute"], scale)
     for span in done:
         _block(root, span, rows[span.stream], scale)
@@ -81,6 +97,13 @@ def _figure(run: Run, overlap: bool, longest: float) -> str:
     label = format_seconds(run.makespan, 4)
     draw.words(root, min(end + 30, 644), foot + 20, label, anchor="end", class_="sb-strong")
     return draw.text_of(root)
+
+
+def _parts(name: str) -> tuple[int, str, int]:
+    """The pass, the kind and the unit of an action: ``m1:AG2`` is (1, AG, 2)."""
+    before, _, action = name.rpartition(":")
+    unit = action.lstrip("AGFBRS")
+    return int(before.removeprefix("m") or 0), action.removesuffix(unit), int(unit)
 
 
 def _legend(root: Element) -> None:
@@ -98,7 +121,7 @@ def _legend(root: Element) -> None:
 
 
 def _shape(root: Element, kind: str, x: float, y: float, width: float, height: float) -> None:
-    if kind in ("AG", "RS"):
+    if kind in ("AG", "RS", "AR"):
         category = "gathered_parameters" if kind == "AG" else "gradients"
         draw.block(root, EXPLORER.id, category, x, y, width, height, texture="temporary")
         return
@@ -114,9 +137,9 @@ def _shape(root: Element, kind: str, x: float, y: float, width: float, height: f
 
 def _block(root: Element, span: Span, y: float, scale: float) -> None:
     x, width = _LEFT + span.start * scale, (span.end - span.start) * scale
-    unit = span.name.lstrip("AGFBRS")
-    _shape(root, span.name.removesuffix(unit), x, y, width, _ROW)
-    for label in (span.name, unit):
+    _, kind, unit = _parts(span.name)
+    _shape(root, kind, x, y, width, _ROW)
+    for label in (span.name, f"{kind}{unit}", str(unit)):
         if 7.4 * len(label) <= width:
             middle = x + width / 2
             draw.words(root, middle, y + 21, label, anchor="middle", class_="sb-small")
@@ -169,27 +192,27 @@ def _curve(root: Element, run: Run, foot: float, scale: float) -> None:
 
 
 def _table(run: Run, units: int, policy: Policy) -> Table:
-    times: dict[tuple[str, int], list[str]] = {}
+    times: dict[tuple[int, str, int], list[str]] = {}
     for span in spans(run):
-        number = span.name.lstrip("AGFBRS")
-        place = (span.name.removesuffix(number), int(number))
-        times.setdefault(place, []).append(f"{span.start:.4g} to {span.end:.4g}")
+        times.setdefault(_parts(span.name), []).append(f"{span.start:.4g} to {span.end:.4g}")
+    passes, replicas = policy.micro_batches, any(kind == "AR" for _, kind, _ in times)
     rows = []
-    for unit in range(units):
-        gathers = times["AG", unit]
-        rows.append(
-            (
-                f"unit {unit}",
+    for at in range(passes):
+        for unit in range(units):
+            gathers = times[at, "AG", unit]
+            row = [
+                f"pass {at}, unit {unit}" if passes > 1 else f"unit {unit}",
                 gathers[0],
-                *times["F", unit],
+                *times[at, "F", unit],
                 gathers[1] if len(gathers) > 1 else "kept",
-                *times["B", unit],
-                *times["RS", unit],
-            )
-        )
+                *times[at, "B", unit],
+                *times.get((at, "RS", unit), ["not yet"]),
+            ]
+            rows.append((*row, *times.get((at, "AR", unit), ["not yet"])[: int(replicas)]))
+    header = ("unit", "all-gather", "forward", "again", "backward", "reduce-scatter")
     return Table(
         f"When each unit is gathered, computed and reduced, s; {_told(policy)}",
-        ("unit", "all-gather", "forward", "again", "backward", "reduce-scatter"),
+        (*header, *(["all-reduce"] if replicas else [])),
         tuple(rows),
     )
 
@@ -200,6 +223,7 @@ def _told(policy: Policy) -> str:
         f"{'two streams' if policy.overlap else 'one stream'}, prefetch "
         f"{policy.forward_prefetch} forward and {policy.backward_prefetch} backward, {limit}, "
         f"{policy.issue:g} s to issue an action"
+        f"{'' if policy.reshard else ', kept after the forward'}"
     )
 
 
@@ -211,8 +235,16 @@ def _sentence(run: Run, units: int, compute: float, policy: Policy) -> str:
         f"{'two streams' if policy.overlap else 'one stream'} take{'s' if units == 1 else ''} "
         f"{format_seconds(run.makespan, 4)}: {format_seconds(compute, 4)} of compute, and "
         f"{format_seconds(waits, 4)} in which nothing computes; at most {peak} gathered "
-        f"{'buffer is' if peak == 1 else 'buffers are'} in memory at once."
+        f"{'buffer is' if peak == 1 else 'buffers are'} in memory at once{_passes(policy)}."
     )
+
+
+def _passes(policy: Policy) -> str:
+    if policy.micro_batches == 1:
+        return ""
+    if policy.accumulate:
+        return "; gradients are reduced in the last pass, and stay whole until then"
+    return f"; gradients are reduced in each of the {policy.micro_batches} passes"
 
 
 def _seconds(name: str, label: str, default: str, stops: tuple[str, ...]) -> Number:
@@ -250,6 +282,25 @@ EXPLORER = Explorer(
         _seconds("backward", "Backward of a unit", "4", _COMPUTE),
         _seconds("all_gather", "All-gather of a unit", "1.5", _COMMUNICATION),
         _seconds("reduce_scatter", "Reduce-scatter of a unit", "1.5", _COMMUNICATION),
+        Switch("reshard", "Free a unit after its forward", "on"),
+        Choice(
+            "passes",
+            "Passes (micro-batches) in a step",
+            "1",
+            (
+                ("1", "one"),
+                ("2-each", "two, gradients reduced in each"),
+                ("2-last", "two, gradients reduced in the last"),
+                ("4-each", "four, gradients reduced in each"),
+                ("4-last", "four, gradients reduced in the last"),
+            ),
+        ),
+        Choice(
+            "all_reduce",
+            "Hybrid sharding: all-reduce of a unit among replicas",
+            "0",
+            (("0", "no replicas"), *((text, f"{text} s") for text in _COMMUNICATION)),
+        ),
         Switch("regather_last", "Gather the last unit again, too", "off"),
     ),
     _draw,

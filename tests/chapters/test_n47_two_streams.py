@@ -80,3 +80,6 @@ def test_the_exercises_buffers_and_times(page: Executed) -> None:
     said = page.said
     assert (said["re_time"], said["re_peak"], said["plain_peak"]) == ("27", "8", "7")
     assert (said["res_time"], said["res_peak"]) == ("27", "4")
+    # two passes; then without the reduction and the gather at the seam (S37); one all-reduce (S34)
+    assert (said["each_time"], said["acc_time"]) == (f"{2 * 27}", f"{2 * 27 - 3}")
+    assert said["hybrid_time"] == f"{27 + int(said['replica_time'])}"

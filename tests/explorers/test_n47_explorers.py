@@ -88,6 +88,37 @@ def test_the_curve_is_as_high_as_the_finding_says() -> None:
     assert len(heights) == 4  # 0, 1, 2 and 3 buffers
 
 
+def test_units_kept_after_the_forward_are_gathered_once() -> None:
+    view = get("fsdp-timeline").view({"backward_prefetch": "1", "reshard": "off"})
+    assert {row[3] for row in view.table.rows} == {"kept"}
+    assert "take 27 s:" in view.sentence
+    assert "at most 4 gathered" in view.sentence
+
+
+@pytest.mark.parametrize(
+    ("passes", "seconds", "reduced"), [("2-each", "54", 8), ("2-last", "51", 4)]
+)
+def test_accumulating_reduces_in_the_last_pass_only(
+    passes: str, seconds: str, reduced: int
+) -> None:
+    """(S37)"""
+    state = {"backward_prefetch": "1", "passes": passes}
+    view = get("fsdp-timeline").view(state)
+    assert f"take {seconds} s: 48 s of compute" in view.sentence
+    assert sum(row[5] != "not yet" for row in view.table.rows) == reduced
+    assert [row[0] for row in view.table.rows][4] == "pass 1, unit 0"
+
+
+@pytest.mark.parametrize(("overlap", "seconds"), [("on", "28"), ("off", "44.5")])
+def test_hybrid_sharding_adds_an_all_reduce_a_unit(overlap: str, seconds: str) -> None:
+    """Hidden on a stream of its own, but for the last; in one queue all four. (S34)"""
+    state = {"overlap": overlap, "backward_prefetch": "1", "all_reduce": "1"}
+    view = get("fsdp-timeline").view(state)
+    assert f"take {seconds} s:" in view.sentence
+    assert view.table.header[-1] == "all-reduce"
+    assert ">all-reduce</text>" in view.figure.split("host issues")[0] or overlap == "off"
+
+
 @given(st.sampled_from([512, 1024, 5120]), st.integers(1, 60), st.sampled_from([2, 64, 1000]))
 @settings(derandomize=True, deadline=None, max_examples=30)
 def test_unit_sizes_are_sums_on_paper(width: int, layers: int, ranks: int) -> None:
