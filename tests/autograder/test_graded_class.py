@@ -52,10 +52,11 @@ def test_the_whole_class_is_graded(graded: Graded) -> None:
     assert set(graded.records) == set(CLASS)
 
 
-def test_an_edited_check_is_put_back_and_said(graded: Graded) -> None:
-    edited = {student for student, record in graded.records.items() if record.notices}
-    assert edited == {"edited-check"}
-    assert "n45-1 was edited" in graded.records["edited-check"].notices[0]
+def test_what_was_put_right_or_went_wrong_is_said(graded: Graded) -> None:
+    told = {student for student, record in graded.records.items() if record.notices}
+    assert told == {"edited-check", "endless"}
+    assert "n45-1 was edited" in graded.records["edited-check"].put_right[0]
+    assert graded.records["endless"].went_wrong == ("cell n45-1: a call gave no result in time",)
 
 
 def test_feedback_says_what_was_missed(graded: Graded) -> None:

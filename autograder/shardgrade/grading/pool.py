@@ -24,32 +24,46 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._closed = False
+        self._lock = threading.Lock()
 
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
         """Grade one submission; a worker that dies is reported as the submission's result.
 
         Raises:
-            GraderError: the isolation asked for does not work here.
+            GraderError: the isolation asked for does not work here, or it was closed.
         """
-        if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-            )
-        assert self._process.stdin and self._process.stdout
+        process = self._started()
+        assert process.stdin and process.stdout
         try:
-            self._process.stdin.write(request.to_json() + "\n")
-            self._process.stdin.flush()
-            answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+            process.stdin.write(request.to_json() + "\n")
+            process.stdin.flush()
+            answer: dict[str, Any] = json.loads(process.stdout.readline())
         except (OSError, ValueError):
-            return _failed(request, self._last_words()), False
+            with self._lock:
+                if self._closed:
+                    raise GraderError("grading was stopped") from None
+                why = self._last_words()
+            return _failed(request, why), False
         if "impossible" in answer:
             raise GraderError(answer["impossible"])
         return SubmissionResult.from_json(answer["result"]), answer["timed_out"]
+
+    def _started(self) -> subprocess.Popen[str]:
+        with self._lock:
+            if self._closed:
+                raise GraderError("grading was stopped")
+            if self._process is None or self._process.poll() is not None:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _COMMAND],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    encoding="utf-8",
+                    process_group=0,  # Ctrl-C is for whoever waits here, and closes it
+                )
+            return self._process
 
     def _last_words(self) -> str:
         assert self._process
@@ -59,15 +73,17 @@ class WorkerProcess:
         return said[-1] if said else "the grading process died"
 
     def close(self) -> None:
-        """End the process; it removes its files."""
-        if self._process is not None:
-            self._process.terminate()
+        """End the process for good; it removes its files. A thread that waits in `grade` is told."""
+        with self._lock:
+            self._closed = True
+            process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
             try:
-                self._process.communicate(timeout=_END_SECONDS)
+                process.communicate(timeout=_END_SECONDS)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.communicate()
-            self._process = None
+                process.kill()
+                process.communicate()
 
 
 def _failed(request: GradeRequest, why: str) -> SubmissionResult:

@@ -231,6 +231,8 @@ def _results(cells: list[reading.Cell], state: State) -> tuple[CellResult, ...]:
             cell["outputs"] = done.get("outputs") or ([_death(why)] if why else [])
         if done.get("timed_out"):
             state.went_wrong.append(f"cell {_name(cell, index)}: no result in time")
+        elif done.get("slow"):
+            state.went_wrong.append(f"cell {_name(cell, index)}: a call gave no result in time")
         if done.get("dropped"):
             dropped = done["dropped"]
             state.went_wrong.append(f"cell {_name(cell, index)}: {dropped} characters cut off")

@@ -87,6 +87,31 @@ def test_a_grading_process_that_dies_is_told_and_the_next_one_goes_on(tmp_path: 
         worker.close()
 
 
+def test_a_stop_ends_all_quietly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Threads that wait for a closed process have nobody to tell; Ctrl-C is not for the process."""
+    source = made.notebook_of(
+        made.answer("a", "import time; time.sleep(60)"), made.graded("t", "1", 1)
+    )
+    request = _request(tmp_path)
+    slow = made.write_source(tmp_path / "slow", source, "ps.ipynb", "ps1")
+    asleep = replace(request, submission_path=slow, source_path=slow)
+    results = grade_many([request, asleep, asleep], 2)
+    assert next(results).score == 1
+    before = threading.active_count()
+    assert before >= 3
+    results.close()  # as an interrupt does
+    until = time.monotonic() + 5
+    while threading.active_count() > before - 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert threading.active_count() == before - 2
+    assert capfd.readouterr().err == ""
+    worker = pool.WorkerProcess()
+    assert os.getpgid(worker._started().pid) != os.getpgid(0)
+    worker.close()
+    with pytest.raises(GraderError, match="stopped"):
+        worker.grade(request)
+
+
 def test_one_submission_is_graded_as_many_are(tmp_path: Path) -> None:
     request = _request(tmp_path)
     alone, (together,) = grade_submission(request), grade_many([request])

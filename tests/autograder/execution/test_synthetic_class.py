@@ -164,14 +164,16 @@ CLASS: dict[str, Student] = {
     ),
     "syntax-error": Student(inside("def f(:"), FIRST),
     "endless-cell": Student(before("while True: pass"), FULL, "no result in time"),
-    "endless-function": Student(body("while True: pass"), FIRST),
-    "endless-on-some": Student(body("while True: pass", 2), FULL - POINTS[2]),
+    "endless-function": Student(body("while True: pass"), FIRST, "n45-1: a call gave no result"),
+    "endless-on-some": Student(
+        body("while True: pass", 2), FULL - POINTS[2], "n45-3: a call gave no result"
+    ),
     "swallows-interrupts": Student(
         body("import time\nwhile True:\n    try: time.sleep(9)\n    except BaseException: pass"),
         FIRST,
         "hung",
     ),
-    "sleeps": Student(body("import time\ntime.sleep(60)"), FIRST),
+    "sleeps": Student(body("import time\ntime.sleep(60)"), FIRST, "no result in time"),
     "exit-cell": Student(before("exit()"), FULL),
     "sys-exit-cell": Student(before("import sys; sys.exit(1)"), FULL),
     "sys-exit-function": Student(body("import sys\nsys.exit()"), FIRST),
