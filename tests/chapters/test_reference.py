@@ -158,6 +158,13 @@ def test_every_term_has_a_chinese_equivalent_and_a_meaning() -> None:
         assert len(english.split()) >= 4, term
 
 
+def test_every_term_says_on_which_page_it_is_used() -> None:
+    known = {page.path for page in pages()}
+    for term, meaning in glossary().items():
+        used = re.findall(r"\{doc\}`\.\./(\w+)`", meaning)
+        assert used and all(f"chapters/{page}" in known for page in used), term
+
+
 def test_terms_stand_in_alphabetical_order() -> None:
     assert list(glossary()) == sorted(glossary(), key=str.casefold)
 
