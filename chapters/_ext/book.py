@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 PICTURE = ROOT / "chapters" / "images" / "live-page.png"
 PORT = 8000
+VIEW = {"width": 1100, "height": 860}
 
 
 def build() -> None:
@@ -53,6 +55,20 @@ def serve() -> None:
         print()
 
 
+def pose(tab: Any, address: str) -> None:
+    """Move the first explorer of the site at ``address``, and put it below the page's header."""
+    figure, page = "ledger-of-one-rank", "chapters/n45_what_is_stored.html"
+    tab.goto(f"{address}/{page}?{figure}.stage=2&{figure}.ranks=16", wait_until="networkidle")
+    tab.wait_for_selector(f"#{figure}[data-live]", timeout=60_000)
+    # The theme scrolls smoothly: without "instant" the picture is taken on the way.
+    tab.evaluate(
+        """name => {const top = document.getElementById(name).getBoundingClientRect().top;
+        window.scrollBy({top: top - 64, behavior: "instant"})}""",
+        figure,
+    )
+    tab.wait_for_timeout(300)  # the header slides in
+
+
 def picture() -> None:
     """Build, move the first explorer in a browser, and take the README's picture."""
     from playwright.sync_api import sync_playwright
@@ -61,13 +77,10 @@ def picture() -> None:
     server = _server()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     browser = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    figure, page = "ledger-of-one-rank", "chapters/n45_what_is_stored.html"
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        tab = opened.new_page(viewport={"width": 1100, "height": 800})
-        tab.goto(f"http://127.0.0.1:{server.server_port}/{page}?{figure}.stage=2&{figure}.ranks=16")
-        tab.wait_for_selector(f"#{figure}[data-live]", timeout=60_000)
-        tab.evaluate(f"document.getElementById('{figure}').scrollIntoView()")
+        tab = opened.new_page(viewport=VIEW)
+        pose(tab, f"http://127.0.0.1:{server.server_port}")
         PICTURE.parent.mkdir(exist_ok=True)
         tab.screenshot(path=str(PICTURE))
         opened.close()

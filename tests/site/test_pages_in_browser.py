@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import book
 import pytest
 from sites import ROOT, pages, serve
 
@@ -210,6 +211,25 @@ def _with_another_recipe_byte(wheel: Path) -> bytes:
                 ).encode()
             new.writestr(item, content)
     return target.read_bytes()
+
+
+def test_the_readme_s_picture_shows_the_moved_explorer(
+    site: Path, address: str, browser: Any
+) -> None:
+    tab = browser.new_page(viewport=book.VIEW)
+    book.pose(tab, address)
+    figure = tab.locator("#ledger-of-one-rank")
+    top = figure.locator(".sb-title").bounding_box()
+    end = figure.locator(".sb-sentence").bounding_box()
+    covered = tab.locator(".bd-header-article, .bd-header").last.bounding_box()
+    assert (
+        figure.locator(".sb-sentence")
+        .inner_text()
+        .startswith("At stage 2 with 8B parameters on 16")
+    )
+    assert covered["y"] + covered["height"] <= top["y"]
+    assert end["y"] + end["height"] <= book.VIEW["height"]
+    tab.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
