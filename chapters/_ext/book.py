@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from shardbook.labs.registry import LABS
+
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 PICTURE = ROOT / "chapters" / "images" / "live-page.png"
@@ -95,7 +97,7 @@ def publish() -> None:
     shutil.rmtree(public, ignore_errors=True)
     shutil.copytree(SITE, public / "site")
     course = ROOT / "dist" / "course"
-    for lab in sorted(path.stem.split("_")[0] for path in (ROOT / "labs").glob("n*.md")):
+    for lab in LABS:
         shardgrade = str(Path(sys.executable).with_name("shardgrade"))
         subprocess.run([shardgrade, "release", lab, "--course", str(course)], check=True)
     shutil.copytree(course / "packages", public / "labs")
