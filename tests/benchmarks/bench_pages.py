@@ -19,6 +19,8 @@ from playwright.sync_api import sync_playwright
 
 SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
 FIGURE, PAGE = "ledger-of-one-rank", "chapters/n45_what_is_stored.html"
+PIPELINE, PIPELINE_PAGE = "pipeline", "chapters/beyond_pipeline.html"
+SCHEDULES = ("gpipe", "1f1b", "interleaved-1f1b", "zbv")
 COLD_STARTS, UPDATES = 7, 200
 
 
@@ -48,30 +50,48 @@ def cold_start(browser: Any, address: str) -> float:
     return taken
 
 
-def updates(browser: Any, address: str) -> list[float]:
-    """Milliseconds from an input event to the new view, once live."""
+def updates(
+    browser: Any, address: str, page: str, figure: str, state: str, field: str, values: list[str]
+) -> list[float]:
+    """Milliseconds from an input event to the new view, once live, for each value of a control."""
     tab = browser.new_page()
-    tab.goto(f"{address}/{PAGE}?{FIGURE}.stage=1")
-    tab.wait_for_selector(f"#{FIGURE}[data-live]", timeout=60_000)
-    return tab.evaluate(
-        """async ([name, count]) => {
+    tab.goto(f"{address}/{page}?{state}")
+    tab.wait_for_selector(f"#{figure}[data-live]", timeout=60_000)
+    times: list[float] = tab.evaluate(
+        """async ([name, field, values]) => {
           const figure = document.getElementById(name), times = [];
-          const field = document.getElementById(`${name}--ranks`);
-          for (let ranks = 1; ranks <= count; ranks++) {
+          const control = document.getElementById(`${name}--${field}`);
+          for (const value of values) {
             const start = performance.now();
             const shown = new Promise((done) => {
               const watch = new MutationObserver(() => { watch.disconnect(); done(); });
               watch.observe(figure, { attributes: true, attributeFilter: ["data-live"] });
             });
-            field.value = ranks;
-            field.dispatchEvent(new Event("input", { bubbles: true }));
+            control.value = value;
+            control.dispatchEvent(new Event("input", { bubbles: true }));
             await shown;
             times.push(performance.now() - start);
           }
           return times;
         }""",
-        [FIGURE, UPDATES],
+        [figure, field, values],
     )
+    tab.close()
+    return times
+
+
+def ledger_updates(browser: Any, address: str) -> list[float]:
+    """The ledger's explorer, with 1, 2, 3, … ranks."""
+    ranks = [str(count) for count in range(1, UPDATES + 1)]
+    return updates(browser, address, PAGE, FIGURE, f"{FIGURE}.stage=1", "ranks", ranks)
+
+
+def pipeline_updates(browser: Any, address: str, schedule: str) -> list[float]:
+    """The pipeline explorer, 8 stages × 64 micro-batches: a new run and drawing each time."""
+    chosen = {"schedule": schedule, "stages": "8", "micro_batches": "64"}
+    state = "&".join(f"{PIPELINE}.{name}={value}" for name, value in chosen.items())
+    forwards = [f"{1 + at / 50:.2f}" for at in range(1, 41)]
+    return updates(browser, address, PIPELINE_PAGE, PIPELINE, state, "forward", forwards)
 
 
 def weight(browser: Any, address: str) -> int:
@@ -98,8 +118,14 @@ def main() -> None:
             f"first touch to live: median {statistics.median(starts):.2f} s, "
             f"{min(starts):.2f}–{max(starts):.2f} s over {COLD_STARTS} cold starts (budget 3 s)"
         )
-        times = updates(browser, address)
+        times = ledger_updates(browser, address)
         print(f"an update: median {statistics.median(times):.1f} ms over {UPDATES} (budget 10 ms)")
+        for schedule in SCHEDULES:
+            times = pipeline_updates(browser, address, schedule)
+            print(
+                f"pipeline of 8 stages × 64, {schedule}: median {statistics.median(times):.1f} ms, "
+                f"least {min(times):.1f} ms (budget 30 ms)"
+            )
         print(
             f"a page without an explorer: {weight(browser, address) / 1e6:.2f} MB (budget 1.5 MB)"
         )
