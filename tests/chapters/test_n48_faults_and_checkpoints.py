@@ -54,6 +54,14 @@ def test_each_silent_fault_is_seen_by_the_checks_that_compare_what_it_breaks(
     }
 
 
+def test_messages_on_one_node_and_on_two(faults: Executed) -> None:
+    """32,656 FP16 gradients: three quarters, seven eighths, and half of a quarter (S70)."""
+    sizes = [int(faults.said[name].replace(",", "")) for name in ("sent_4", "sent_8", "sent_twin")]
+    assert sizes == [65_312 * 3 // 4, 65_312 * 7 // 8, 65_312 // 4 // 2]
+    assert faults.said["act_sent"] == "4,608"  # 2 · 3/4 of 16 × 96 × 2 B
+    assert (faults.said["inside"], faults.said["twins"]) == ("(0, 1, 2, 3)", "(0, 4)")
+
+
 def test_a_sum_for_a_mean_is_four_times_too_long_and_adam_does_not_notice(faults: Executed) -> None:
     loss, norm = next(row[1:3] for row in rows_of(faults, "Silent faults") if "summed" in row[0])
     (wrong, right), (long, usual) = (
