@@ -12,7 +12,8 @@ from shardbook.explorers.controls import Text
 from shardbook.explorers.html import page_html
 from shardbook.explorers.pipeline_timeline import spoken
 from shardbook.explorers.registry import get
-from shardbook.schedules.pipeline import format_order, make_order
+from shardbook.numbers.units import format_seconds
+from shardbook.schedules.pipeline import StageTimes, format_order, make_order, run_order
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -144,3 +145,19 @@ def test_the_control_refuses_a_long_text() -> None:
     for text in (" \n", "123456"):
         with pytest.raises(InputError, match="lines"):
             control.parse(text)
+
+
+@pytest.mark.parametrize("transfer", ["0", "0.5"])
+def test_a_pipeline_shows_the_same_whatever_was_shown_before(transfer: str) -> None:
+    """Schedules are kept compiled; nothing of an earlier state may be seen. (S57)"""
+    explorer = get("pipeline")
+    state = {"schedule": "zbv", "stages": "4", "forward": "2", "transfer": transfer}
+    before = explorer.view(state)
+    explorer.view({**state, "forward": "0.5", "stages": "1"})
+    explorer.view({**state, "forward": "0.5"})
+    cached = explorer.view({**state, "backward_weight": "3"})
+    assert cached.sentence != before.sentence
+    assert explorer.view(state) == before
+    times = StageTimes(1.0, 0.5, 0.5, float(transfer))
+    makespan = run_order(make_order("zbv", 4, 8), times).makespan
+    assert f": {format_seconds(makespan, 4)}, of which" in before.sentence

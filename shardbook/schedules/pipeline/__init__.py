@@ -10,7 +10,7 @@ from shardbook.schedules.pipeline.actions import (
 )
 from shardbook.schedules.pipeline.orders import SCHEDULES, make_order
 from shardbook.schedules.pipeline.pipedream import PipeDream, pipedream
-from shardbook.schedules.pipeline.run import PipelineRun, StageTimes, run_order
+from shardbook.schedules.pipeline.run import PipelineRun, StageTimes, rerun, run_order
 
 __all__ = [
     "SCHEDULES",
@@ -25,5 +25,6 @@ __all__ = [
     "parse_action",
     "parse_order",
     "pipedream",
+    "rerun",
     "run_order",
 ]

@@ -112,18 +112,45 @@ def run_order(
     peaks = tuple(run.peaks.get(rank, 0) for rank in ranks)
     if limit is not None:
         _check_limit(order, run, whole("limit", limit, 1, 2**63))
-    busy = dict.fromkeys(ranks, 0.0)
-    for action in run.plan.actions:
+    return _measured(order, run, [action.seconds for action in run.plan.actions], peaks)
+
+
+def rerun(done: PipelineRun, times: StageTimes) -> PipelineRun:
+    """Run the schedule of ``done`` again with other times, without checking and compiling it.
+
+    Transfers are actions only where they take time: raises `InputError` where ``done`` has none
+    and ``times`` has, or the other way round.
+    """
+    transfer = real("transfer", times.transfer, 0, _LONGEST, "s")
+    actions = done.run.plan.actions
+    crosses = sum(map(bool, done.order)) > 1
+    if crosses and bool(transfer) != any(action.kind == COMMUNICATION for action in actions):
+        raise InputError("transfer", transfer, "run the order anew where transfers come or go")
+    parts = [part for row in done.order for action in row for part in action.steps]
+    work = {(part.stage, part.kind): part for part in parts}
+    seconds = {key: times.seconds(part) for key, part in work.items()}
+    of_name = {str(part): seconds[part.stage, part.kind] for part in parts}
+    lengths = [of_name.get(action.name, transfer) for action in actions]
+    run = simulate(done.run.plan, lengths)
+    peaks = tuple(run.peaks.get(rank_name(rank), 0) for rank in range(len(done.order)))
+    return _measured(done.order, run, lengths, peaks)
+
+
+def _measured(
+    order: Order, run: Run, lengths: Sequence[float], peaks: tuple[int, ...]
+) -> PipelineRun:
+    busy = {rank_name(rank): 0.0 for rank in range(len(order))}
+    for action, seconds in zip(run.plan.actions, lengths, strict=True):
         if action.kind == COMPUTE:
-            busy[action.stream] += action.seconds
+            busy[action.stream] += seconds
     makespan, total = run.makespan, sum(busy.values())
     return PipelineRun(
         order,
         run,
         makespan,
         tuple(busy.values()),
-        1 - total / (len(ranks) * makespan) if makespan else 0.0,
-        (len(ranks) * makespan - total) / total if total else 0.0,
+        1 - total / (len(order) * makespan) if makespan else 0.0,
+        (len(order) * makespan - total) / total if total else 0.0,
         peaks,
     )
 
