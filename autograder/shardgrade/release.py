@@ -38,6 +38,8 @@ On Windows write `.venv\\Scripts` for `.venv/bin`. Then, as often as you like:
 and at the end, to write the file to hand in:
 
     .venv/bin/shardbook lab pack {id}
+
+If something doesn't start, `.venv/bin/shardbook lab doctor` tells what is missing.
 """
 
 

@@ -1,8 +1,12 @@
-"""`shardbook lab`: list, start, check and pack the graded labs."""
+"""`shardbook lab`: list, start, check and pack the graded labs, and look at what they need."""
 
+import importlib.metadata
+import os
+import platform
+import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -19,9 +23,56 @@ _notebook_option = click.option(
 )
 
 
+#: what a student needs → what for
+_NEEDED: Final = {
+    "shardbook": "the labs and their checks",
+    "numpy": "the labs import it",
+    "jupyterlab": "to edit a notebook",
+    "ipykernel": "to run a notebook",
+}
+_PYTHON: Final = (3, 11)
+
+
 @click.group()
 def command() -> None:
     """List, start, check and pack the graded labs."""
+
+
+@command.command()
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Tell whether all is there that a lab needs; exit code 1 if something is amiss."""
+    packages = {name: _version(name) for name in _NEEDED}
+    troubles = [
+        f"{name} is not installed ({_NEEDED[name]}): {sys.executable} -m pip install {name}"
+        for name, version in packages.items()
+        if not version
+    ]
+    if sys.version_info < _PYTHON:
+        troubles.append(f"Python {'.'.join(map(str, _PYTHON))} or newer is needed")
+    if not os.access(".", os.W_OK):
+        troubles.append("the current folder can't be written: go to another one")
+    notebooks = [lab.notebook for lab in LABS.values() if Path(lab.notebook).is_file()]
+    if as_json:
+        told = {"python": platform.python_version(), "packages": packages}
+        print_json({**told, "notebooks": notebooks, "troubles": troubles})
+    else:
+        click.echo(f"Python {platform.python_version()} at {sys.executable}")
+        click.echo(", ".join(f"{name} {version}" for name, version in packages.items() if version))
+        click.echo(f"labs in this folder: {', '.join(notebooks) or 'none yet'}")
+        for trouble in troubles:
+            click.echo(f"! {trouble}")
+        if not troubles:
+            click.echo("All that a lab needs is there.")
+    ctx.exit(1 if troubles else 0)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 @command.command("list")

@@ -41,6 +41,20 @@ def write(folder: Path, *cells: dict[str, Any]) -> Path:
     return path
 
 
+def test_doctor_tells_what_is_there_and_what_is_missing(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, _ = run(capsys, "doctor")
+    assert "numpy" in out and "none yet" in out and "All that a lab needs is there." in out
+    write(folder)
+    monkeypatch.setattr("shardbook.commands.lab._NEEDED", {"numpy": "", "no-such-package": "why"})
+    out, _ = run(capsys, "doctor", code=1)
+    assert LAB.notebook in out and "! no-such-package is not installed (why)" in out
+    told = json.loads(run(capsys, "doctor", "--json", code=1)[0])
+    assert told["notebooks"] == [LAB.notebook] and len(told["troubles"]) == 1
+    assert told["packages"]["no-such-package"] == ""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
