@@ -231,12 +231,17 @@ def _sentence(run: Run, units: int, compute: float, policy: Policy) -> str:
     waits = max(0.0, run.makespan - compute)
     peak = run.peaks[PARAMETERS]
     return (
-        f"{units} {'unit' if units == 1 else 'units'} on "
-        f"{'two streams' if policy.overlap else 'one stream'} take{'s' if units == 1 else ''} "
+        f"{units} {'unit' if units == 1 else 'units'} on {_streams(run)} "
+        f"take{'s' if units == 1 else ''} "
         f"{format_seconds(run.makespan, 4)}: {format_seconds(compute, 4)} of compute, and "
         f"{format_seconds(waits, 4)} in which nothing computes; at most {peak} gathered "
         f"{'buffer is' if peak == 1 else 'buffers are'} in memory at once{_passes(policy)}."
     )
+
+
+def _streams(run: Run) -> str:
+    count = len({action.stream for action in run.plan.actions})
+    return ("one stream", "two streams", "three streams")[count - 1]
 
 
 def _passes(policy: Policy) -> str:

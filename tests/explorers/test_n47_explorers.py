@@ -114,7 +114,8 @@ def test_hybrid_sharding_adds_an_all_reduce_a_unit(overlap: str, seconds: str) -
     """Hidden on a stream of its own, but for the last; in one queue all four. (S34)"""
     state = {"overlap": overlap, "backward_prefetch": "1", "all_reduce": "1"}
     view = get("fsdp-timeline").view(state)
-    assert f"take {seconds} s:" in view.sentence
+    streams = "three streams" if overlap == "on" else "one stream"
+    assert f"4 units on {streams} take {seconds} s:" in view.sentence
     assert view.table.header[-1] == "all-reduce"
     assert ">all-reduce</text>" in view.figure.split("host issues")[0] or overlap == "off"
 
