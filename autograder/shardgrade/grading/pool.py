@@ -55,7 +55,12 @@ class WorkerProcess:
                 raise GraderError("grading was stopped")
             if self._process is None or self._process.poll() is not None:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", _COMMAND],
+                    [
+                        sys.executable,
+                        "-P",
+                        "-c",
+                        _COMMAND,
+                    ],  # -P: no modules from the current folder
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

@@ -87,6 +87,17 @@ def test_a_grading_process_that_dies_is_told_and_the_next_one_goes_on(tmp_path: 
         worker.close()
 
 
+def test_modules_in_the_current_folder_are_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a student's folder."""
+    for name in ("json", "numpy", "shardgrade"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')")
+    monkeypatch.chdir(tmp_path)
+    (result,) = grade_many([_request(tmp_path)])
+    assert result.went_wrong == () and result.scores == {"t": 1}
+
+
 def test_a_stop_ends_all_quietly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Threads that wait for a closed process have nobody to tell; Ctrl-C is not for the process."""
     source = made.notebook_of(
