@@ -16,7 +16,8 @@ from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.sandbox.limits import Limits
 
 _END_SECONDS: Final = 5.0
-_COMMAND: Final = "from shardgrade.grading.worker import main; main()"
+# -P: no modules from the current folder, which may be a student's
+_COMMAND: Final = ("-P", "-c", "from shardgrade.grading.worker import main; main()")
 
 
 class WorkerProcess:
@@ -55,12 +56,7 @@ class WorkerProcess:
                 raise GraderError("grading was stopped")
             if self._process is None or self._process.poll() is not None:
                 self._process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-P",
-                        "-c",
-                        _COMMAND,
-                    ],  # -P: no modules from the current folder
+                    [sys.executable, *_COMMAND],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
