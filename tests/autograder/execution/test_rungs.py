@@ -79,7 +79,9 @@ def test_each_limit_holds_and_is_told_or_raises(rung: str, tmp_path: Path) -> No
     ended = [name for name, cell in zip(LIMITED, result.cells, strict=True) if cell.points]
     assert ended == ["output"]
     told = " ".join(result.went_wrong)
-    assert "cut off" in told and "no result in time" in told and "scratch folder" in told
+    assert "cut off" in told and "scratch folder" in told
+    # Which of the two ends a cell first, its own clock or the supervisor's, is the machine's.
+    assert "no result in time" in told or "the process hung" in told
 
 
 @pytest.mark.parametrize("rung", RUNGS)
