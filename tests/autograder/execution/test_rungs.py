@@ -80,8 +80,9 @@ def test_each_limit_holds_and_is_told_or_raises(rung: str, tmp_path: Path) -> No
     assert ended == ["output"]
     told = " ".join(result.went_wrong)
     assert "cut off" in told and "scratch folder" in told
-    # Which of the two ends a cell first, its own clock or the supervisor's, is the machine's.
-    assert "no result in time" in told or "the process hung" in told
+    # The grader knows two clocks, the cell's and the supervisor's; on a busy machine the second
+    # may be first. Either must name the cell that loops.
+    assert {"cell a1: no result in time", "cell a1: the process hung"} & set(result.went_wrong)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
