@@ -130,5 +130,5 @@ def trusted_module(name: str) -> Any:
         return None
     try:
         return importlib.import_module(name)
-    except Exception:
+    except Exception:  # whatever a module raises at import: here it is not to be had
         return None

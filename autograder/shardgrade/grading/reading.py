@@ -119,7 +119,7 @@ def _upgrade(notebook: dict[str, Any]) -> dict[str, Any]:
         upgraded: dict[str, Any] = json.loads(json.dumps(made))
     except Unreadable:
         raise
-    except Exception:
+    except Exception:  # nbformat meets junk with errors of any class
         raise Unreadable("the file is not a Jupyter notebook") from None
     return upgraded
 

@@ -315,7 +315,7 @@ class Peer:
             kind = self._exception_class(number, name, str(described.get("b")), module)
         try:
             return kind(*[self._decode(item) for item in described["a"]])
-        except Exception:
+        except Exception:  # a class may refuse the arguments that crossed: then its text will do
             with contextlib.suppress(Exception):
                 return kind(text)
         return RuntimeError(f"{name}: {text}")
