@@ -5,6 +5,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.sandbox.limits import Limits
 
 _END_SECONDS: Final = 5.0
+_LAST_WORDS: Final = 4096
 # -P: no modules from the current folder, which may be a student's
 _COMMAND: Final = ("-P", "-c", "from shardgrade.grading.worker import main; main()")
 
@@ -27,39 +29,59 @@ class WorkerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
         self._lock = threading.Lock()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads fills up
 
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
-        """Grade one submission; a worker that dies is reported as the submission's result.
+        """Grade one submission; a worker that dies at it is reported as the submission's result.
+
+        The worker says first that it is ready for the assignment. One that dies before that never
+        saw the submission: a new one is started, and if that can't get ready either, nobody is
+        graded, since it would be everybody's nought.
 
         Raises:
-            GraderError: the isolation asked for does not work here, or it was closed.
+            GraderError: a worker can't get ready, the isolation asked for does not work here, or it
+                was closed.
         """
-        process = self._started()
-        assert process.stdin and process.stdout
-        try:
-            process.stdin.write(request.to_json() + "\n")
-            process.stdin.flush()
-            answer: dict[str, Any] = json.loads(process.stdout.readline())
-        except (OSError, ValueError):
-            with self._lock:
-                if self._closed:
-                    raise GraderError("grading was stopped") from None
+        for last in (False, True):
+            process = self._started()
+            try:
+                self._send(process, request)
+                ready = self._answer(process)
+            except (OSError, ValueError):
                 why = self._last_words()
-            return _failed(request, why), False
-        if "impossible" in answer:
-            raise GraderError(answer["impossible"])
-        return SubmissionResult.from_json(answer["result"]), answer["timed_out"]
+                if last:
+                    raise GraderError(f"the grading process can't get ready: {why}") from None
+                continue
+            try:
+                answer = ready if "impossible" in ready else self._answer(process)
+            except (OSError, ValueError):
+                return _failed(request, self._last_words()), False
+            if "impossible" in answer:
+                raise GraderError(answer["impossible"])
+            return SubmissionResult.from_json(answer["result"]), answer["timed_out"]
+        raise AssertionError
+
+    def _send(self, process: subprocess.Popen[str], request: GradeRequest) -> None:
+        assert process.stdin
+        process.stdin.write(request.to_json() + "\n")
+        process.stdin.flush()
+
+    def _answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        assert process.stdout
+        answer: dict[str, Any] = json.loads(process.stdout.readline())
+        return answer
 
     def _started(self) -> subprocess.Popen[str]:
         with self._lock:
             if self._closed:
                 raise GraderError("grading was stopped")
             if self._process is None or self._process.poll() is not None:
+                self._said.truncate(0)
                 self._process = subprocess.Popen(
                     [sys.executable, *_COMMAND],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stderr=self._said,
                     text=True,
                     encoding="utf-8",
                     process_group=0,  # Ctrl-C is for whoever waits here, and closes it
@@ -67,11 +89,16 @@ class WorkerProcess:
             return self._process
 
     def _last_words(self) -> str:
-        assert self._process
-        self._process.kill()
-        said = self._process.communicate()[1].strip().splitlines()
-        self._process = None
-        return said[-1] if said else "the grading process died"
+        """Clear a dead worker away; returns the last line that it wrote."""
+        with self._lock:
+            if self._closed or self._process is None:
+                raise GraderError("grading was stopped")
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+            self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _LAST_WORDS))
+            said = self._said.read().decode(errors="replace").strip().splitlines()
+            return said[-1] if said else "the grading process died"
 
     def close(self) -> None:
         """End the process for good; it removes its files. A thread that waits in `grade` is told."""

@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from shardbook.labs.registry import LABS
 from shardbook.labs.tasks import Task
@@ -39,6 +39,10 @@ class _Assignment:
     sandbox: ladder.Sandbox
 
 
+class Impossible(Exception):
+    """Nobody can be graded: the assignment itself, or what judges it, is broken."""
+
+
 class Worker:
     """Grades requests; keeps the sandbox of the last assignment warm."""
 
@@ -51,6 +55,21 @@ class Worker:
         if self._warm:
             self._warm.sandbox.close()
             self._warm = None
+
+    def prepare(self, request: GradeRequest) -> None:
+        """Get ready for the assignment.
+
+        Raises:
+            Impossible: its source can't be read, a hidden check or a reference solution fails.
+            SandboxError: the isolation asked for does not work here.
+        """
+        try:
+            self._assignment(request)
+        except ladder.SandboxError:
+            raise
+        except Exception as error:  # whatever a check or a solution raises is everybody's trouble
+            why = f"{type(error).__name__}: {error}"
+            raise Impossible(f"{request.assignment} can't be graded: {why}") from error
 
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
         """Grade one submission; the second value tells whether something ran out of time."""
@@ -102,6 +121,10 @@ class Worker:
             return self._warm
         self.close()
         source = reading.read_source(source_path)
+        for task in _tasks(request.assignment):
+            expectations(task)
+            importlib.import_module(f"shardbook.labs.examples_{request.assignment}")
+        given = names.given_by(source)
         preload = names.imported_by(source)
         warmth = ladder.Warmth(preload, _blocked(request.assignment))
         package = Path(__file__).parents[1]
@@ -111,10 +134,7 @@ class Worker:
 
             secret.append(checkout.root() / "solutions")
         sandbox = ladder.open_sandbox(request.isolation, warmth, request.limits, secret)
-        self._warm = _Assignment(key, source, names.given_by(source), sandbox)
-        for task in _tasks(request.assignment):
-            expectations(task)
-            importlib.import_module(f"shardbook.labs.examples_{request.assignment}")
+        self._warm = _Assignment(key, source, given, sandbox)
         gc.collect()
         gc.freeze()  # else each check's process would copy what the collector touches
         return self._warm
@@ -274,16 +294,21 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     try:
         for line in sys.stdin:
-            answer: dict[str, Any]
+            request = GradeRequest.from_json(line)
             try:
-                result, timed_out = worker.grade(GradeRequest.from_json(line))
-                answer = {"result": result.to_json(), "timed_out": timed_out}
-            except ladder.SandboxError as error:
-                answer = {"impossible": str(error)}
-            answers.write(json.dumps(answer) + "\n")
-            answers.flush()
+                worker.prepare(request)
+                _tell(answers, {"ready": request.student})
+                result, timed_out = worker.grade(request)
+                _tell(answers, {"result": result.to_json(), "timed_out": timed_out})
+            except (Impossible, ladder.SandboxError) as error:
+                _tell(answers, {"impossible": str(error)})
     finally:
         worker.close()
+
+
+def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
 
 
 if __name__ == "__main__":

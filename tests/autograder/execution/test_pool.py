@@ -1,5 +1,6 @@
 """Many submissions: a timeout counts only alone, and a grader that dies is no student's fault."""
 
+import json
 import os
 import signal
 import threading
@@ -10,9 +11,11 @@ from typing import ClassVar
 
 import pytest
 import submissions as made
+from shardgrade import cli, run
 from shardgrade.course import GraderError
 from shardgrade.grading import pool
 from shardgrade.grading.result import GradeRequest, SubmissionResult, grade_many, grade_submission
+from shardgrade.layout import open_layout
 
 SOURCE = made.notebook_of(
     made.answer("a", "def f(x): return x + 1"), made.graded("t", "assert f(2) == 3", 1)
@@ -85,6 +88,39 @@ def test_a_grading_process_that_dies_is_told_and_the_next_one_goes_on(tmp_path: 
         assert worker.grade(request)[0].score == 1
     finally:
         worker.close()
+
+
+def test_a_worker_that_can_not_start_gives_nobody_a_nought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _request(tmp_path).source_path
+    course = path.parents[2]
+    file = tmp_path / "broken" / "ctypes.py"
+    file.parent.mkdir()
+    file.write_text("raise ImportError('broken by a test')")
+    words = ["grade", "--assignment", "ps1", "--course", str(course)]
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setenv("PYTHONPATH", str(file.parent))
+        cli.main(words)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 1
+    assert line.endswith("the grading process can't get ready: ImportError: broken by a test")
+    assert not (course / "autograded").exists()
+    assert run.records(open_layout(course), "ps1") == []
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--json"])
+    assert ended.value.code == 0
+    assert [one["score"] for one in json.loads(capsys.readouterr().out)] == [1]
+
+
+def test_a_check_that_is_broken_gives_nobody_a_nought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = replace(_request(tmp_path), assignment="n45")
+    broken = "from shardgrade.grading import worker; worker.expectations = None; worker.main()"
+    monkeypatch.setattr(pool, "_COMMAND", ("-P", "-c", broken))
+    with pytest.raises(GraderError, match="n45 can't be graded: TypeError"):
+        list(grade_many([request, replace(request, student="bob")]))
 
 
 def test_modules_in_the_current_folder_are_not_believed(
