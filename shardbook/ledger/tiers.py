@@ -164,7 +164,6 @@ def _held(scheme: Scheme, part: int, node: Node, ranks: int, recipe: Recipe) -> 
     room = node.room
     too_full = tuple(tier for tier in TIERS if tiers[tier] > room[tier])
     return Held(tiers[GPU], tiers[CPU], tiers[NVME], too_full)
-#CUT(tier for tier in TIERS if tiers[tier] > room[tier]))
 
 
 @dataclass(frozen=True, slots=True)
