@@ -7,9 +7,10 @@ import pytest
 
 from shardbook.collectives.exchange import direct
 from shardbook.collectives.groups import axis_traffic, process_groups
-from shardbook.collectives.layout import AXES, coordinates, layout_loads
+from shardbook.collectives.layout import AXES, coordinates, joined_groups, layout_loads
 from shardbook.collectives.measure import measure
 from shardbook.collectives.network import Link, flat, two_level
+from shardbook.collectives.ring import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from shardbook.errors import InputError
 
 FAST, SLOW = Link(0.0, 400.0), Link(0.0, 50.0)
@@ -88,6 +89,47 @@ def test_ranks_of_a_group_differ_in_its_axis_only(order):
             assert all(place == places[0] for place in places)
 
 
+def test_what_sharded_data_parallelism_sends_against_measured_rings():
+    """Two all-gathers of the weights and a reduce-scatter of the gradients (S61, S63)."""
+    network = two_level(FAST, SLOW, 2)
+    counted = [
+        measure(ring_all_gather(4, 400), network),
+        measure(ring_reduce_scatter(4, 400), network),
+    ]
+    (load,) = layout_loads({"FSDP": 4}, {"FSDP": 400}, network)
+    assert load.inside_bytes == 2 * counted[0].inside_bytes + counted[1].inside_bytes
+    assert load.between_bytes == 2 * counted[0].between_bytes + counted[1].between_bytes
+    assert (load.port_bytes, load.card_bytes) == (3 * 300, 3 * 300)
+
+
+@pytest.mark.parametrize("order", list(permutations(["TP", "CP", "DP"])))
+def test_joined_axes_are_one_ring(order):
+    """Data and context ranks hold the same weights: their sum runs among both (S61)."""
+    axes = dict(zip(order, (2, 3, 2), strict=True))
+    groups = joined_groups(axes, ["DP", "CP"])
+    assert sorted(rank for group in groups for rank in group) == list(range(12))
+    for group in groups:
+        places = [coordinates(rank, axes) for rank in group]
+        assert len({place["TP"] for place in places}) == 1
+        assert len({(place["DP"], place["CP"]) for place in places}) == axes["DP"] * axes["CP"]
+    network = two_level(FAST, SLOW, 3)
+    counted = [measure(ring_all_reduce(group, 600), network) for group in groups]
+    load = layout_loads(axes, {"DP+CP": 600}, network)[-1]
+    assert load.axis == "DP+CP"
+    assert load.inside_bytes == sum(one.inside_bytes for one in counted)
+    assert load.between_bytes == sum(one.between_bytes for one in counted)
+
+
+def test_six_axes_say_what_they_cut_send_and_where_they_belong():
+    """(S63)"""
+    assert list(AXES) == ["TP", "CP", "EP", "FSDP", "PP", "DP"]
+    assert {name for name, axis in AXES.items() if axis.cuts.startswith("the batch")} == {
+        "FSDP",
+        "DP",
+    }
+    assert [name for name, axis in AXES.items() if axis.place == "between nodes"] == ["PP", "DP"]
+
+
 def test_one_rank_sends_nothing():
     for load in layout_loads(dict.fromkeys(AXES, 1), dict.fromkeys(AXES, 100), flat(0.0, 1.0)):
         assert (load.inside_bytes, load.between_bytes, load.seconds) == (0, 0, 0)
@@ -98,6 +140,7 @@ def test_one_rank_sends_nothing():
     [
         lambda: layout_loads({"XP": 2}, {}, flat(0.0, 1.0)),
         lambda: layout_loads({"TP": 2}, {"XP": 1}, flat(0.0, 1.0)),
+        lambda: layout_loads({"TP": 2}, {"TP+XP": 1}, flat(0.0, 1.0)),
         lambda: layout_loads({"TP": 2}, {"TP": -1}, flat(0.0, 1.0)),
         lambda: coordinates(8, {"TP": 4, "DP": 2}),
     ],
