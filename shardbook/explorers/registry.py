@@ -30,6 +30,10 @@ MODULES: Final = {
     "sharded-step": "sharded_step",
     "unit-size": "unit_size",
     "fsdp-timeline": "fsdp_timeline",
+    "offload-placements": "offload_placements",
+    "offload-bandwidth": "offload_bandwidth",
+    "offload-timeline": "offload_timeline",
+    "offload-prefetch": "offload_prefetch",
 }
 
 

@@ -31,6 +31,8 @@ EDGES: Final = (
     ("p32", "float2half", 4),
     ("float2half", "p16", 2),
 )
+#: the same with each state of the update counted once, to see what that changes (M26)
+ONE_WAY_EDGES: Final = tuple(edge for edge in EDGES if edge[0] != "update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,20 @@ def placements(edges: tuple[tuple[str, str, int], ...] = EDGES) -> tuple[Placeme
         for choice in product((False, True), repeat=len(nodes))
     )
     return tuple(sorted(every, key=lambda each: (each.traffic, each.gpu_bytes, each.gpu)))
+
+
+def at_least_as_good(one: Placement, among: tuple[Placement, ...]) -> tuple[Placement, ...]:
+    """Return those of ``among`` that cross no more and store no more than ``one``, and less of one.
+
+    Where there is none, ``one`` is a trade-off that nothing beats. (S44)
+    """
+    return tuple(
+        each
+        for each in among
+        if each.traffic <= one.traffic
+        and each.gpu_bytes <= one.gpu_bytes
+        and (each.traffic, each.gpu_bytes) != (one.traffic, one.gpu_bytes)
+    )
 
 
 def best(most_traffic: int = 4) -> Placement:

@@ -9,7 +9,14 @@ from click.testing import CliRunner
 from shardbook.commands.offload import command
 from shardbook.errors import InputError
 from shardbook.planner.bandwidth import efficiency, intensity, required_bandwidth
-from shardbook.planner.placements import EDGES, best, placement, placements
+from shardbook.planner.placements import (
+    EDGES,
+    ONE_WAY_EDGES,
+    at_least_as_good,
+    best,
+    placement,
+    placements,
+)
 
 ALL_ON_GPU = ("p16", "g16", "p32", "m32", "v32", "update", "float2half")
 
@@ -41,10 +48,17 @@ def test_all_128_are_there_once() -> None:
 
 
 def test_counting_the_updates_edges_one_way_would_make_six_cheap_ones() -> None:
-    one_way = tuple(
-        edge for edge in EDGES if not (edge[0] == "update" and edge[1] in ("m32", "v32"))
-    )
-    assert sum(each.traffic <= 4 for each in placements(one_way)) == 6
+    """(M26)"""
+    two_more = [edge for edge in EDGES if not (edge[0] == "update" and edge[1] in ("m32", "v32"))]
+    for one_way in (ONE_WAY_EDGES, tuple(two_more)):
+        assert sum(each.traffic <= 4 for each in placements(one_way)) == 6
+
+
+def test_three_placements_have_none_that_is_as_good_in_both() -> None:
+    """(S44)"""
+    every = placements()
+    front = [each for each in every if not at_least_as_good(each, every)]
+    assert [(each.traffic, each.gpu_bytes) for each in front] == [(0, 16), (4, 2), (6, 0)]
 
 
 def test_moving_everything_back_is_the_whole_cut() -> None:
