@@ -13,7 +13,7 @@ from typing import Final
 
 from shardbook.collectives.groups import Groups, process_groups
 from shardbook.collectives.network import Network
-from shardbook.collectives.plan import MOST_ELEMENTS
+from shardbook.collectives.plan import MOST_ELEMENTS, MOST_RANKS
 from shardbook.errors import InputError, whole
 
 
@@ -114,22 +114,26 @@ def joined_groups(axes: Mapping[str, int], names: Sequence[str]) -> Groups:
     With data and context parallelism a weight's gradient is summed in groups of both. An axis that
     the layout does not name has degree 1. Raises InputError.
     """
-    world = sum(map(len, next(iter(process_groups(axes).values()))))
-    found: dict[tuple[int, ...], list[int]] = {}
-    for rank in range(world):
-        places = coordinates(rank, axes)
-        key = tuple(place for name, place in places.items() if name not in names)
-        found.setdefault(key, []).append(rank)
-    return tuple(map(tuple, found.values()))
+    inside, firsts, stride = [0], [0], 1
+    for name, degree in axes.items():
+        steps = range(0, stride * whole(name, degree, 1, MOST_RANKS), stride)
+        if name in names:
+            inside = [step + offset for step in steps for offset in inside]
+        else:
+            firsts = [step + first for step in steps for first in firsts]
+        stride *= degree
+    whole("ranks", stride, 1, MOST_RANKS)
+    return tuple(tuple(first + offset for offset in inside) for first in firsts)
 
 
 def _load(name: str, groups: Groups, size: int, network: Network) -> AxisLoad:
     collective = AXES[name.split("+")[0]].collective
     each = _pair_share(collective, len(groups[0])) * size
+    node = {rank: network.node(rank) for group in groups for rank in group}
     ports: Counter[int] = Counter()
     cards: Counter[int] = Counter()
     for source, target in _pairs(collective, groups):
-        if network.node(source) == network.node(target):
+        if node[source] == node[target]:
             ports[source] += 1
         else:
             cards[network.card(source)] += 1
@@ -138,7 +142,7 @@ def _load(name: str, groups: Groups, size: int, network: Network) -> AxisLoad:
     slowest = max(
         float(port_bytes) / network.inside.bandwidth, float(card_bytes) / network.between.bandwidth
     )
-    within = sum(len({network.node(rank) for rank in group}) == 1 for group in groups)
+    within = sum(len({node[rank] for rank in group}) == 1 for group in groups)
     inside, between = each * ports.total(), each * cards.total()
     return AxisLoad(name, groups, within, inside, between, port_bytes, card_bytes, slowest)
 

@@ -26,6 +26,7 @@ MODULES: Final = {
     "action-list": "action_list",
     "tensor-parallel": "tensor_parallel",
     "expert-routing": "expert_routing",
+    "process-groups": "process_groups",
     "training-cost": "training_cost",
     "sharded-step": "sharded_step",
     "unit-size": "unit_size",
