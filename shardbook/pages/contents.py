@@ -33,6 +33,15 @@ def pages(root: Path = ROOT) -> tuple[Page, ...]:
     return tuple(found)
 
 
+def front_page(root: Path = ROOT) -> Page:
+    """Return the book's root page."""
+    toc = (root / "_toc.yml").read_text(encoding="utf-8")
+    path = re.search(r"(?m)^root: (\S+)$", toc)
+    if path is None:
+        raise ValueError("the table of contents has no root")
+    return _page(root, path[1], "")
+
+
 def _page(root: Path, path: str, part: str) -> Page:
     text = (root / f"{path}.md").read_text(encoding="utf-8")
     title = re.search(r"(?m)^# (.+)$", text)

@@ -12,7 +12,7 @@ from os.path import relpath
 from pathlib import Path
 from typing import Final, TypeVar
 
-from shardbook.pages.contents import ROOT, Page, pages
+from shardbook.pages.contents import ROOT, Page, front_page, pages
 from shardbook.pages.coverage_rows import PARTS, ROWS
 
 _TAG: Final = re.compile(r"\((S\d+(?:, S\d+)*)\)")
@@ -43,7 +43,8 @@ def coverage(root: Path = ROOT) -> tuple[Row, ...]:
     """
     functions = _by_row(_functions(root))
     tests = _by_row(_tests(root))
-    on_pages = _by_row((page, page.covers) for page in pages(root))
+    book = (front_page(root), *pages(root))
+    on_pages = _by_row((page, page.covers) for page in book)
     return tuple(
         Row(id, title, on_pages[id], functions[id], tests[id]) for id, title in ROWS.items()
     )

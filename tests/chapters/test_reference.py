@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from execute import CHAPTERS, execute
 
+from shardbook.pages.classroom import reading_minutes, sequence
 from shardbook.pages.contents import map_text, pages
 from shardbook.pages.coverage import coverage, coverage_text
 from shardbook.pages.coverage_rows import ROWS
@@ -22,7 +23,13 @@ PAGE = "% covers: S4\n\n# A page\n"
 
 def repository(folder: Path, function: str = FUNCTION, test: str = TEST, page: str = PAGE) -> Path:
     """A small course in which row S4 has what it needs, unless told otherwise."""
-    texts = {"shardbook/m.py": function, "tests/test_m.py": test, "page.md": page, "_toc.yml": TOC}
+    texts = {
+        "shardbook/m.py": function,
+        "tests/test_m.py": test,
+        "page.md": page,
+        "_toc.yml": TOC,
+        "index.md": "# A book\n",
+    }
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -68,6 +75,11 @@ def test_a_row_that_lacks_something_is_shown_as_open(
 def test_a_page_that_is_not_in_the_book_does_not_count(tmp_path: Path) -> None:
     (repository(tmp_path) / "_toc.yml").write_text("format: jb-book\nroot: index\n")
     assert missing(tmp_path) == ("page",)
+
+
+def test_the_front_page_counts(tmp_path: Path) -> None:
+    (repository(tmp_path, page="# A page\n") / "index.md").write_text(PAGE)
+    assert missing(tmp_path) == ()
 
 
 def test_a_module_of_tests_may_name_a_row_for_all_of_them(tmp_path: Path) -> None:
@@ -142,6 +154,30 @@ def test_the_index_has_the_bytes_of_the_usual_recipe() -> None:
     page = execute("index.md")
     assert (page.said["b_use"], page.said["b_train"]) == ("2", "16")  # ZeRO, section 3.1
     assert "gathered parameters" in page.shown[-1].alt
+
+
+def test_the_classes_go_from_one_update_to_the_joint_update() -> None:
+    """A's sequence: update, ledger, data copies, gather on demand, joint update (S77)."""
+    classes = sequence()
+    assert [each.chapter for each in classes] == [f"N{n}" for n in range(44, 49)]
+    assert [each.step for each in classes] == [
+        "one update", "the ledger", "data copies", "gather on demand", "the joint update",
+    ]  # fmt: skip
+    page = execute("index.md")
+    shown = next(x.data for x in page.shown if "| class | step |" in getattr(x, "data", ""))
+    for each in classes:
+        assert 30 * len(each.pages) <= each.reading <= 45 * len(each.pages)
+        assert f"{{doc}}`{each.pages[0].path.removeprefix('chapters/')}`" in shown
+    total = sum(each.reading for each in classes) / 60
+    assert float(page.said["reading"].removesuffix(" h")) == pytest.approx(total, abs=0.13)
+
+
+def test_a_page_says_its_time_in_a_known_way() -> None:
+    assert reading_minutes("**Time** about half an hour. **The") == 30
+    assert reading_minutes("**Time** a little over forty minutes.") == 45
+    for text in ("**Time** quite long.", "**Time** about two weeks.", ""):
+        with pytest.raises(ValueError, match="Time"):
+            reading_minutes(text)
 
 
 def glossary() -> dict[str, str]:
