@@ -12,12 +12,13 @@ from shardbook.numbers.units import format_bytes, format_seconds
 from shardbook.planner.launch import launch_settings
 from shardbook.planner.layouts import Limits
 from shardbook.planner.plan import Answer, Candidate, Rejected, plan
-from shardbook.planner.presets import CARDS, MODELS, cluster_named, model_named
+from shardbook.planner.presets import CARDS, MACHINES, MODELS, cluster_named, model_named
 
 _HELP = f"""Which layout for MODEL on CLUSTER, ranked, and why the others fail.
 
 MODEL is a preset ({", ".join(MODELS)}), pairs such as layers=32,hidden=4096,heads=32, or both.
-CLUSTER is a card ({", ".join(CARDS)}) and pairs: h100-80,nodes=16,between=50GB/s,fraction=0.5."""
+CLUSTER is a card or machine ({", ".join([*CARDS, *MACHINES])}) and pairs, such as
+h100-80,nodes=16,between=50GB/s,fraction=0.5,host_memory=2TB,nvme_memory=30TB."""
 
 
 @click.command(help=_HELP)
@@ -27,7 +28,7 @@ CLUSTER is a card ({", ".join(CARDS)}) and pairs: h100-80,nodes=16,between=50GB/
 @click.option("--recompute", default="none,selective,full", show_default=True)
 @click.option("--schedules", default="1f1b,gpipe,interleaved-1f1b", show_default=True)
 @click.option("--most-micro-batch", type=COUNT, default="8", show_default=True)
-@click.option("--no-offload", is_flag=True, help="Keep the optimizer on the cards.")
+@click.option("--offload", default="none,host,nvme", show_default=True, help="Places of states.")
 @click.option("--recipe", default=DEFAULT_RECIPE, show_default=True, help="As `shardbook ledger`.")
 @click.option("--best", type=COUNT, default="20", show_default=True, help="Layouts simulated.")
 @click.option("--show", type=COUNT, default="5", show_default=True, help="Rows of the table.")
@@ -39,7 +40,7 @@ def command(
     recompute: str,
     schedules: str,
     most_micro_batch: Fraction,
-    no_offload: bool,
+    offload: str,
     recipe: str,
     best: Fraction,
     show: Fraction,
@@ -51,7 +52,7 @@ def command(
         _names(recompute),
         _names(schedules),
         whole("--most-micro-batch", most_micro_batch, 1, 1024),
-        offload=not no_offload,
+        offload=_names(offload),
     )
     answer = plan(
         model_named(model), cluster_named(cluster), limits, recipe, whole("--best", best, 1, 100)
@@ -97,6 +98,7 @@ def _row(answer: Answer, each: Candidate) -> dict[str, Any]:
         "peak_bytes": each.peak.bytes,
         "memory": dict(each.peak.pieces),
         "host_bytes": each.peak.host_bytes,
+        "nvme_bytes": each.peak.nvme_bytes,
         "seconds": each.seconds,
         "closed_form_seconds": each.time.seconds,
         "parts": {name: getattr(each.time, name) for name in each.time.__slots__},

@@ -2,11 +2,14 @@
 
 Names as documented: PyTorch 2 (`DistributedDataParallel`, `fully_shard`), DeepSpeed's JSON
 configuration, Megatron-LM's arguments. (S74)
+
+[Note: what leaves] A tool offloads what it offloads: where a layout puts more or less beside the
+card than the tool would, it is not this layout that the tool runs.
 """
 
 import json
 
-from shardbook.planner.layouts import Layout, layers_of, micro_batches
+from shardbook.planner.layouts import Layout, layers_of, leaves_the_card, micro_batches
 from shardbook.planner.presets import Cluster, Model
 
 
@@ -37,9 +40,10 @@ def _cannot(names: list[str]) -> str:
 def _ddp(start: str, layout: Layout, count: int) -> str:
     if _splits(layout):
         return _cannot(_splits(layout))
-    if layout.offload or layout.stage > 1:
+    if layout.offload != "none" or (layout.stage > 1 and layout.replicas > 1):
         return "not possible: gradients and weights are replicated, and stay on the card"
-    optimizer = "; ZeroRedundancyOptimizer(...)" if layout.stage else ""
+    sharded = layout.stage and layout.replicas > 1
+    optimizer = "; ZeroRedundancyOptimizer(...)" if sharded else ""
     return (
         f"{start}; DistributedDataParallel(model){optimizer}; "
         f"{count} passes of {layout.micro_batch} sequences, all but the last in model.no_sync()"
@@ -51,6 +55,11 @@ def _fsdp2(start: str, layout: Layout, count: int) -> str:
         return "not possible: it shards gradients and optimizer states, i.e. stage 2 or 3"
     if layout.expert > 1:
         return _cannot(["expert"])
+    if layout.offload == "nvme":
+        return "not possible: it offloads to the host's memory only"
+    # See [Note: what leaves].
+    if layout.offload == "host" and layout.stage < 3:
+        return "not possible: what it offloads takes the weights along, as at stage 3"
     names = [
         f'"{name}"={size}'
         for name, size in (
@@ -59,7 +68,7 @@ def _fsdp2(start: str, layout: Layout, count: int) -> str:
         )
         if size > 1
     ]  # fmt: skip
-    policy = ", offload_policy=CPUOffloadPolicy()" if layout.offload else ""
+    policy = ", offload_policy=CPUOffloadPolicy()" if layout.offload == "host" else ""
     return (
         f"{start}; device mesh {' × '.join(names) or 'of one card'}; fully_shard(each layer, "
         f"reshard_after_forward={layout.stage == 3}{policy}); {count} passes of "
@@ -75,9 +84,17 @@ def _deepspeed(layout: Layout, count: int) -> str:
         return "not possible: its pipeline allows stages 0 and 1 only"
     if layout.chunks > 1 or (layout.pipeline > 1 and layout.schedule != "1f1b"):
         return "not possible: its pipeline runs 1F1B with one stage a rank"
-    zero: dict[str, object] = {"stage": layout.stage}
-    if layout.offload:
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    leaving = leaves_the_card(layout.stage, layout.offload, layout.replicas)
+    # Without replicas, stage 2 is how gradients leave the card.
+    stage = max(2, layout.stage) if leaving and layout.replicas == 1 else layout.stage
+    zero: dict[str, object] = {"stage": stage}
+    place: dict[str, object] = {"device": "cpu", "pin_memory": True}
+    if layout.offload == "nvme":
+        place = {"device": "nvme", "nvme_path": "/local_nvme", "pin_memory": True}
+    if leaving:
+        zero["offload_optimizer"] = place
+    if "weights" in leaving:
+        zero["offload_param"] = place
     config = {
         "train_micro_batch_size_per_gpu": layout.micro_batch,
         "gradient_accumulation_steps": count,
@@ -89,10 +106,12 @@ def _deepspeed(layout: Layout, count: int) -> str:
 
 
 def _megatron(start: str, model: Model, layout: Layout) -> str:
-    if layout.stage > 1:
+    if layout.stage > 1 and (layout.replicas > 1 or layout.offload != "none"):
         return "not possible: its distributed optimizer is stage 1 (stages 2, 3: its FSDP mode)"
     if layout.schedule == "gpipe" and layout.pipeline > 1:
         return "not possible: its pipeline runs 1F1B, plain or interleaved"
+    if "gradients" in leaves_the_card(layout.stage, layout.offload, layout.replicas):
+        return "not possible: only its optimizer leaves the card"
     flags = [
         f"--tensor-model-parallel-size {layout.tensor}",
         f"--pipeline-model-parallel-size {layout.pipeline}",
@@ -110,8 +129,8 @@ def _megatron(start: str, model: Model, layout: Layout) -> str:
         flags.append(f"--num-layers-per-virtual-pipeline-stage {each}")
     if layout.stage == 1:
         flags.append("--use-distributed-optimizer")
-    if layout.offload:
-        flags.append("--optimizer-cpu-offload")
+    if layout.offload == "host":
+        flags.append("--optimizer-cpu-offload --use-precision-aware-optimizer")
     if layout.recompute == "full":
         flags.append("--recompute-granularity full --recompute-method uniform")
     elif layout.recompute == "selective":

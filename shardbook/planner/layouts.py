@@ -1,4 +1,4 @@
-"""A layout: how a model and its batch are dealt out, and all layouts worth looking at."""
+"""A layout: how a model and its batch are dealt out, and what of it is worth looking at."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ from shardbook.planner.presets import Cluster, Model
 
 #: schedules of a pipeline that the planner tries, the simplest first
 SCHEDULES: Final = ("1f1b", "gpipe", "interleaved-1f1b")
+#: where states go that leave the card, the simplest first
+OFFLOAD: Final = ("none", "host", "nvme")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,8 @@ class Layout:
     """Degrees whose product is the number of cards (expert lies within data), and the choices.
 
     ``stage`` shards over data × context. ``micro_batch`` is in sequences; ``chunks`` are stages a
-    pipeline rank; ``offload`` puts the optimizer's states and its step on the host.
+    pipeline rank. ``offload``: the optimizer's states lie in the host's memory or on NVMe, and
+    its step runs on the host (see `leaves_the_card` for the rest).
     """
 
     tensor: int = 1
@@ -30,7 +33,7 @@ class Layout:
     micro_batch: int = 1
     schedule: str = "1f1b"
     chunks: int = 1
-    offload: bool = False
+    offload: str = "none"
 
     @property
     def cards(self) -> int:
@@ -46,8 +49,8 @@ class Layout:
     def complexity(self) -> int:
         """How much there is to set up: kinds of splitting first, then stage and the rest."""
         kinds = sum(size > 1 for size in (self.tensor, self.context, self.expert, self.pipeline))
-        rest = RECOMPUTE.index(self.recompute) + (self.chunks > 1) + 2 * self.offload
-        return 4 * kinds + (self.stage if self.replicas > 1 else 0) + rest
+        rest = RECOMPUTE.index(self.recompute) + (self.chunks > 1)
+        return 4 * kinds + rest + sharding_complexity(self.stage, self.offload, self.replicas)
 
     def __str__(self) -> str:
         degrees = {
@@ -60,8 +63,8 @@ class Layout:
             parts.append(f"{self.schedule}{chunks}")
         if self.recompute != "none":
             parts.append(f"recompute {self.recompute}")
-        if self.offload:
-            parts.append("offload")
+        if self.offload != "none":
+            parts.append(f"offload to {'NVMe' if self.offload == 'nvme' else 'the host'}")
         return ", ".join(parts)
 
 
@@ -74,7 +77,7 @@ class Limits:
     schedules: tuple[str, ...] = SCHEDULES
     most_micro_batch: int = 8
     most_pipeline: int = 64
-    offload: bool = True
+    offload: tuple[str, ...] = OFFLOAD
     usable: float = 0.92
 
     def __post_init__(self) -> None:
@@ -84,11 +87,33 @@ class Limits:
             one_of("recompute", name, RECOMPUTE)
         for name in self.schedules:
             one_of("schedule", name, SCHEDULES)
-        if not (self.stages and self.recompute and self.schedules):
-            raise InputError("limits", self, "give at least one stage, recomputation and schedule")
+        for name in self.offload:
+            one_of("offload", name, OFFLOAD)
+        if not (self.stages and self.recompute and self.schedules and self.offload):
+            allowed = "give at least one stage, recomputation, schedule and place for the states"
+            raise InputError("limits", self, allowed)
         whole("most micro-batch", self.most_micro_batch, 1, 1024)
         whole("most pipeline", self.most_pipeline, 1, 4096)
         real("usable", self.usable, 0.01, 1)
+
+
+def sharding_complexity(stage: int, offload: str, replicas: int) -> int:
+    """What the stage and the place of the states add to `Layout.complexity`."""
+    shards = replicas > 1 or offload != "none"
+    return (stage if shards else 0) + 2 * OFFLOAD.index(offload)
+
+
+def leaves_the_card(stage: int, offload: str, replicas: int) -> tuple[str, ...]:
+    """Which of weights, gradients and optimizer states an offload moves off the card.
+
+    Gradients go where no card keeps all of them: from stage 2 on, or on a card without replicas
+    (Ren et al., ZeRO-Offload, ATC 2021, §4); weights at stage 3, which fetches them layer by layer
+    (Rajbhandari et al., ZeRO-Infinity, SC 2021, §5.1).
+    """
+    if offload == "none":
+        return ()
+    gradients = ("gradients",) if stage >= 2 or replicas == 1 else ()
+    return ("optimizer", *gradients, *(("weights",) if stage == 3 else ()))
 
 
 def micro_batches(model: Model, layout: Layout) -> int:
@@ -132,41 +157,57 @@ def refused(model: Model, cluster: Cluster, layout: Layout) -> str | None:
          "1F1B needs as many micro-batches as stages"),
         (layout.chunks > 1 and count % layout.pipeline,
          "interleaving needs micro-batches in multiples of the stages"),
-        (layout.offload and layout.replicas > 1 and not layout.stage,
+        (layout.offload != "none" and layout.replicas > 1 and not layout.stage,
          "offload needs sharded optimizer states"),
+        (layout.offload == "nvme" and layout.stage < 3, "offload to NVMe needs stage 3"),
+        (layout.offload == "nvme" and not cluster.nvme_memory, "the nodes have no NVMe"),
     )  # fmt: skip
     return next((reason for bad, reason in checks if bad), None)
+
+
+def shardings(cluster: Cluster, limits: Limits, replicas: int) -> list[tuple[int, str]]:
+    """Pairs of stage and offload to try where so many cards would hold the same weights.
+
+    A card without replicas has nothing to shard: the first stage stands for all, but for stage 3
+    with offload, which fetches weights layer by layer.
+    """
+    stages = limits.stages if replicas > 1 else limits.stages[:1]
+    pairs = [(stage, "none") for stage in stages if "none" in limits.offload]
+    if "host" in limits.offload:
+        pairs += [(stage, "host") for stage in stages if stage or replicas == 1]
+        if replicas == 1 and 3 in limits.stages[1:]:
+            pairs.append((3, "host"))
+    if "nvme" in limits.offload and 3 in limits.stages and cluster.nvme_memory:
+        pairs.append((3, "nvme"))
+    return pairs
 
 
 def layouts(
     model: Model, cluster: Cluster, limits: Limits = Limits()
 ) -> Iterator[tuple[Layout, str | None]]:
-    """All layouts, each with None or the reason why it can't be set up, before they must fit."""
-    for tensor, context, expert, pipeline in _degrees(model, cluster, limits):
+    """All layouts, each with None or the reason why it can't be set up, before they must fit.
+
+    What can't be set up is there once, not with each recomputation.
+    """
+    for tensor, context, expert, pipeline in degrees(model, cluster, limits):
         data = cluster.size // (tensor * context * pipeline)
-        choices = [("1f1b", 1)] if pipeline == 1 else list(_choices(limits))
-        stages = limits.stages if data * context > 1 else limits.stages[:1]
-        for micro_batch in _powers(limits.most_micro_batch):
-            for schedule, chunks in choices:
-                for stage in stages:
-                    for offload in (False, True)[: 1 + limits.offload]:
+        pairs = shardings(cluster, limits, data * context)
+        for micro_batch in powers_of_two(limits.most_micro_batch):
+            for schedule, chunks in choices(limits, pipeline):
+                for stage, offload in pairs:
+                    for recompute in limits.recompute:
                         layout = Layout(
-                            tensor, context, expert, pipeline, data, stage, limits.recompute[0],
+                            tensor, context, expert, pipeline, data, stage, recompute,
                             micro_batch, schedule, chunks, offload,
                         )  # fmt: skip
                         reason = refused(model, cluster, layout)
                         yield layout, reason
                         if reason is not None:
-                            continue
-                        for recompute in limits.recompute[1:]:
-                            other = Layout(
-                                tensor, context, expert, pipeline, data, stage, recompute,
-                                micro_batch, schedule, chunks, offload,
-                            )  # fmt: skip
-                            yield other, None
+                            break
 
 
-def _degrees(model: Model, cluster: Cluster, limits: Limits) -> Iterator[tuple[int, int, int, int]]:
+def degrees(model: Model, cluster: Cluster, limits: Limits) -> Iterator[tuple[int, int, int, int]]:
+    """All (tensor, context, expert, pipeline) whose product with some data makes the cards."""
     for tensor in _divisors(cluster.cards):
         if model.heads % tensor:
             continue
@@ -175,7 +216,7 @@ def _degrees(model: Model, cluster: Cluster, limits: Limits) -> Iterator[tuple[i
             if pipeline > min(limits.most_pipeline, model.layers):
                 continue
             # Short sequences gain nothing from being split.
-            for context in _powers(max(1, model.sequence // 8192)):
+            for context in powers_of_two(max(1, model.sequence // 8192)):
                 if left // pipeline % context:
                     continue
                 data = left // pipeline // context
@@ -184,14 +225,20 @@ def _degrees(model: Model, cluster: Cluster, limits: Limits) -> Iterator[tuple[i
                         yield tensor, context, expert, pipeline
 
 
-def _choices(limits: Limits) -> Iterator[tuple[str, int]]:
+def choices(limits: Limits, pipeline: int) -> list[tuple[str, int]]:
+    """Pairs of schedule and chunks a rank to try with so many pipeline ranks."""
+    if pipeline == 1:
+        return [("1f1b", 1)]
+    made = []
     for schedule in limits.schedules:
-        yield from ((schedule, v) for v in ((2, 4) if schedule == "interleaved-1f1b" else (1,)))
+        made += [(schedule, v) for v in ((2, 4) if schedule == "interleaved-1f1b" else (1,))]
+    return made
+
+
+def powers_of_two(most: int) -> list[int]:
+    """1, 2, 4, …, up to ``most``."""
+    return [1 << k for k in range(most.bit_length())]
 
 
 def _divisors(number: int) -> list[int]:
     return [each for each in range(1, number + 1) if number % each == 0]
-
-
-def _powers(most: int) -> list[int]:
-    return [1 << k for k in range(most.bit_length())]

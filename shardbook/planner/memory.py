@@ -6,66 +6,118 @@ in flight, and the logits on the last pipeline rank. Activations are Korthikanti
 of width 4h; recomputed attention is fused, so that its matrix is never there whole; with experts
 each further one that a token uses adds its MLP's 19 · s · b · h. The allocator's unused memory and
 the libraries' own buffers are not in it: leave room for them.
+
+[Note: units] What is gathered and reduced at once is a layer; with NVMe it is a matrix, as
+ZeRO-Infinity fetches operator by operator (SC 2021, §5.1.3 and §6).
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from shardbook.ledger.activations import Shape, layer_bytes
 from shardbook.ledger.recipes import DEFAULT_RECIPE, recipe_named
 from shardbook.ledger.stages import bytes_per_rank
-from shardbook.planner.layouts import Layout, layers_of, micro_batches
+from shardbook.planner.layouts import Layout, layers_of, leaves_the_card, micro_batches
 from shardbook.planner.presets import Cluster, Model
 
 _HALF: Final = 2
 #: logits in half precision, and their FP32 gradient
 _LOGIT_BYTES: Final = 6
 _MLP_TERM: Final = 19
-#: the layer in use and the one fetched ahead
+#: the unit in use and the one fetched ahead
 _GATHERED: Final = 2
 OPTIMIZER: Final = ("master_weights", "momentum", "variance")
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
-    """Bytes (B) by category on the fullest rank, and what the host keeps for this card."""
+class Part:
+    """A part of a peak: bytes (B) by category, all of them, and its largest group with its bytes.
+
+    Master weights and moments are one group, the optimizer states.
+    """
 
     pieces: tuple[tuple[str, int], ...]
+    bytes: int
+    largest: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states on a card, with gathered layers, and B that host and NVMe keep for this card."""
+
+    card: Part
     host_bytes: int
+    nvme_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What the fullest rank holds at the peak, and what leaves its card for host or NVMe."""
+
+    states: States
+    activations: Part
+
+    @property
+    def pieces(self) -> tuple[tuple[str, int], ...]:
+        """Bytes (B) on the card by category."""
+        return self.states.card.pieces + self.activations.pieces
 
     @property
     def bytes(self) -> int:
         """All bytes (B) of the peak on the card."""
-        return sum(size for _, size in self.pieces)
+        return self.states.card.bytes + self.activations.bytes
 
     @property
     def largest(self) -> str:
         """What takes most bytes, master weights and moments together as optimizer states."""
-        sizes: dict[str, int] = {}
-        for name, size in self.pieces:
-            group = "optimizer states" if name in OPTIMIZER else name.replace("_", " ")
-            sizes[group] = sizes.get(group, 0) + size
-        return max(sizes, key=lambda name: sizes[name])
+        return max(self.states.card.largest, self.activations.largest, key=lambda each: each[1])[0]
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes (B) that the host keeps for this card."""
+        return self.states.host_bytes
+
+    @property
+    def nvme_bytes(self) -> int:
+        """Bytes (B) that NVMe keeps for this card."""
+        return self.states.nvme_bytes
 
 
 def peak_memory(model: Model, layout: Layout, recipe: str = DEFAULT_RECIPE) -> Peak:
     """Return the peak of the first or the last pipeline rank, whichever is more (S71)."""
-    states, host = _states(
-        model, layout.tensor, layout.expert, layout.pipeline, layout.chunks, layout.replicas,
-        layout.stage, layout.offload, recipe,
-    )  # fmt: skip
-    kept, working, logits = _activations(
-        model, layout.tensor, layout.context, layout.micro_batch, layout.recompute
+    return Peak(
+        states(model, layout, layout.stage, layout.offload, recipe),
+        activations(model, layout, layout.recompute),
     )
-    layers = layers_of(model, layout)[-1]
-    first = in_flight(layout, micro_batches(model, layout)) * max(layers_of(model, layout)) * kept
-    last = (layers * layout.chunks * kept + logits) if layout.pipeline > 1 else first + logits
-    if first >= last:
-        acts = (("activations", first + working), ("logits", 0))
-    else:
-        acts = (("activations", last - logits + working), ("logits", logits))
-    return Peak((*states, *acts), host)
+
+
+def too_large(cluster: Cluster, peak: Peak, usable: float) -> str | None:
+    """Why a peak does not fit card, host or NVMe, in a few words, or None."""
+    room = cluster.card.memory * usable
+    return no_room_on_card(room, peak.states.card, peak.activations) or no_room_beside(
+        cluster, peak.states
+    )
+
+
+def no_room_on_card(room: float, held: Part, used: Part) -> str | None:
+    """Why states and activations together do not fit ``room`` (B), or None."""
+    if held.bytes + used.bytes <= room:
+        return None
+    most = held.largest if held.largest[1] >= used.largest[1] else used.largest
+    return f"does not fit the card: {most[0]} are the most"
+
+
+def no_room_beside(cluster: Cluster, held: States) -> str | None:
+    """Why a node's host or NVMe can't keep what its cards offload, or None."""
+    for name, size, room in (
+        ("host", held.host_bytes, cluster.host_memory),
+        ("NVMe", held.nvme_bytes, cluster.nvme_memory),
+    ):
+        if size * cluster.cards > room:
+            return f"offloaded states do not fit the {name}"
+    return None
 
 
 def in_flight(layout: Layout, count: int) -> int:
@@ -84,57 +136,84 @@ def in_flight(layout: Layout, count: int) -> int:
     return min((chunks - 1) * ranks + 2 * (ranks - 1) + 1, chunks * count)
 
 
-def split_parameters(model: Model, layout: Layout) -> tuple[int, int, int]:
+def split_parameters(model: Model, layout: Layout) -> tuple[int, int]:
     """Parameters of the fullest pipeline rank that each card holds before ZeRO shards them.
 
-    (all but experts, experts, those of one layer). Embedding and head share no rank if the
-    pipeline has two ranks or more; tied ones are then there twice.
+    (all but experts, experts). Embedding and head share no rank if the pipeline has two ranks or
+    more; tied ones are then there twice.
     """
     layers = max(layers_of(model, layout)) * layout.chunks
-    return _split(model, layers, layout.tensor, layout.expert, layout.pipeline)
-
-
-def _split(
-    model: Model, layers: int, tensor: int, expert: int, pipeline: int
-) -> tuple[int, int, int]:
-    tables = 2 - model.tied if pipeline == 1 else 1
-    moe = model.experts > 1
-    inner = model.attention_parameters + (0 if moe else model.expert_parameters)
-    own = (model.experts // expert) * model.expert_parameters if moe else 0
+    inner, own = _layer(model, layout.expert)
+    tables = 2 - model.tied if layout.pipeline == 1 else 1
     dense = layers * inner + tables * model.embedding_parameters
-    return -(-dense // tensor), -(-layers * own // tensor), -(-(inner + own) // tensor)
+    return -(-dense // layout.tensor), -(-layers * own // layout.tensor)
 
 
-@lru_cache(maxsize=1 << 14)
+def _layer(model: Model, expert: int) -> tuple[int, int]:
+    """Parameters of a layer: all but experts, and the experts of one of ``expert`` ranks."""
+    if model.experts == 1:
+        return model.attention_parameters + model.expert_parameters, 0
+    return model.attention_parameters, model.experts // expert * model.expert_parameters
+
+
+def states(model: Model, layout: Layout, stage: int, offload: str, recipe: str) -> States:
+    """The states of a layout at another stage and offload than its own."""
+    return _states(
+        model, layout.tensor, layout.expert, layout.replicas, max(layers_of(model, layout)),
+        split_parameters(model, layout), stage, offload, recipe,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 12)
 def _states(
-    model: Model, tensor: int, expert: int, pipeline: int, chunks: int, replicas: int, stage: int,
-    offload: bool, recipe: str,
-) -> tuple[tuple[tuple[str, int], ...], int]:  # fmt: skip
-    layers = -(-model.layers // (pipeline * chunks)) * chunks
-    dense, experts, layer = _split(model, layers, tensor, expert, pipeline)
+    model: Model, tensor: int, expert: int, replicas: int, layers: int, own: tuple[int, int],
+    stage: int, offload: str, recipe: str,
+) -> States:  # fmt: skip
+    dense, experts = own
     held = bytes_per_rank(dense, replicas, stage, recipe).by_category()
     if experts:
         more = bytes_per_rank(experts, replicas // expert, stage, recipe).by_category()
         held = {name: size + more[name] for name, size in held.items()}
-    host = 0
-    if offload:
-        host = sum(held[name] for name in OPTIMIZER)
-        held |= dict.fromkeys(OPTIMIZER, 0)
+    leaving = leaves_the_card(stage, offload, replicas)
+    gone = [name for name in held if (name if name not in OPTIMIZER else "optimizer") in leaving]
+    away = sum(held[name] for name in gone)
+    held |= dict.fromkeys(gone, 0)
+    # See [Note: units].
+    unit = sum(_layer(model, expert))
+    if offload == "nvme":
+        unit = model.hidden * max(model.hidden, model.feed_forward)
+    weight, gradient = _shares(recipe)
+    fetched = stage == 3 and (replicas > 1 or "weights" in leaving)
+    reduced = (stage >= 2 and replicas > 1) or "gradients" in leaving
+    one = -(-unit // tensor)
+    held["gathered_layers"] = int(weight * one) * min(_GATHERED, layers) * fetched
+    held["layer_gradient"] = int(gradient * one) * reduced
+    on_nvme = offload == "nvme"
+    return States(_part(held), 0 if on_nvme else away, away if on_nvme else 0)
+
+
+@lru_cache(maxsize=64)
+def _shares(recipe: str) -> tuple[Fraction, Fraction]:
+    """Bytes (B) of weights and of gradients for each parameter."""
     shares = recipe_named(recipe).by_category()
-    whole_gradient = int(shares["gradients"] * layer) if stage >= 2 and replicas > 1 else 0
-    gathered = int(shares["weights"] * layer) * min(_GATHERED, layers)
-    return (
-        *held.items(),
-        ("gathered_layers", gathered if stage == 3 and replicas > 1 else 0),
-        ("layer_gradient", whole_gradient),
-    ), host
+    return shares["weights"], shares["gradients"]
 
 
-@lru_cache(maxsize=1 << 14)
+def activations(model: Model, layout: Layout, recompute: str) -> Part:
+    """The activations and logits of a layout with another recomputation than its own."""
+    counts = layers_of(model, layout)
+    held = in_flight(layout, micro_batches(model, layout)) * max(counts)
+    return _activations(
+        model, layout.tensor, layout.context, layout.micro_batch, recompute, held,
+        counts[-1] * layout.chunks if layout.pipeline > 1 else held,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 12)
 def _activations(
-    model: Model, tensor: int, context: int, micro_batch: int, recompute: str
-) -> tuple[int, int, int]:
-    """Bytes that a layer keeps, those of one recomputed layer beyond it, and the logits."""
+    model: Model, tensor: int, context: int, micro_batch: int, recompute: str, first: int, last: int
+) -> Part:
+    """``first``, ``last``: layers times micro-batches that these pipeline ranks hold."""
     shape = Shape(micro_batch, model.sequence, model.hidden, model.layers, model.heads)
     more = (model.active - 1) * _MLP_TERM * shape.elements // tensor
     split = dict.fromkeys(("none", "selective", "full"), 0)
@@ -144,13 +223,17 @@ def _activations(
         ) + (more if name != "full" else 0)
         split[name] = -(-size // context)
     logits = _LOGIT_BYTES * micro_batch * model.sequence * model.vocabulary // (tensor * context)
-    return split[recompute], (split["selective"] - split["full"]) * (recompute == "full"), logits
+    working = (split["selective"] - split["full"]) * (recompute == "full")
+    kept = split[recompute]
+    if first * kept >= last * kept + logits:
+        return _part({"activations": first * kept + working, "logits": 0})
+    return _part({"activations": last * kept + working, "logits": logits})
 
 
-def too_large(cluster: Cluster, peak: Peak, usable: float) -> str | None:
-    """Why a peak does not fit the card or the host, in a few words, or None."""
-    if peak.bytes > cluster.card.memory * usable:
-        return f"does not fit the card: {peak.largest} are the most"
-    if peak.host_bytes * cluster.cards > cluster.host_memory:
-        return "offloaded states do not fit the host"
-    return None
+def _part(sizes: dict[str, int]) -> Part:
+    groups: dict[str, int] = {}
+    for name, size in sizes.items():
+        group = "optimizer states" if name in OPTIMIZER else name.replace("_", " ")
+        groups[group] = groups.get(group, 0) + size
+    name = max(groups, key=lambda each: groups[each])
+    return Part(tuple(sizes.items()), sum(sizes.values()), (name, groups[name]))

@@ -1,37 +1,29 @@
 """The planner: rank every layout that fits by its step time, the simplest first where times tie."""
 
-import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 from shardbook.errors import whole
 from shardbook.ledger.recipes import DEFAULT_RECIPE
-from shardbook.planner.layouts import Layout, Limits, layouts, micro_batches, refused
+from shardbook.planner.layouts import Layout, Limits, micro_batches, refused
 from shardbook.planner.memory import Peak, peak_memory, too_large
 from shardbook.planner.presets import Cluster, Model
+from shardbook.planner.search import Rank, rank, search
 from shardbook.planner.simulated import simulated_seconds
 from shardbook.planner.steptime import StepTime, step_time
 
-#: step times within this part of each other count as equal
-TIE: Final = 0.02
 ALL: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A layout that fits: its peak, its step by closed form and, if simulated, by simulation (s)."""
+    """A layout that fits: its peak, its step in closed form, and simulated in ``seconds``."""
 
     layout: Layout
     peak: Peak
     time: StepTime
     micro_batches: int
-    simulated: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        """The step's time, s: simulated if it was."""
-        return self.time.seconds if self.simulated is None else self.simulated
+    seconds: float
 
     def __str__(self) -> str:
         return f"{self.layout}: {self.seconds:.3g} s, bound by {self.time.bound}"
@@ -90,51 +82,30 @@ def plan(
     """Search all layouts; the ``best`` by closed form are simulated and ranked again (S71, S72).
 
     Raises:
-        InputError: an unknown recipe, or best not a whole number in 1…100.
+        InputError: an unknown recipe, or ``best`` not a whole number in 1…100.
     """
-    best = whole("best", best, 1, 100)
-    fitting: list[Candidate] = []
-    reasons: Counter[str] = Counter()
-    nearest: dict[str, tuple[int, Layout]] = {}
-    considered = 0
-    for layout, reason in layouts(model, cluster, limits):
-        considered += 1
-        size = 0
-        if reason is None:
-            peak = peak_memory(model, layout, recipe)
-            size, reason = peak.bytes, too_large(cluster, peak, limits.usable)
-        if reason is None:
-            time = step_time(model, cluster, layout)
-            fitting.append(Candidate(layout, peak, time, micro_batches(model, layout)))
-            continue
-        reasons[reason] += 1
-        if reason not in nearest or size < nearest[reason][0]:
-            nearest[reason] = (size, layout)
-    fitting.sort(key=order)
-    simulated = [
-        Candidate(
-            each.layout, each.peak, each.time, each.micro_batches,
-            simulated_seconds(model, cluster, each.layout),
-        )
-        for each in fitting[:best]
-    ]  # fmt: skip
+    found = search(model, cluster, limits, recipe)
+    made = [
+        _candidate(model, cluster, layout, peak_memory(model, layout, recipe))
+        for layout in found.best(whole("best", best, 1, 100))
+    ]
+    reasons = sorted(found.reasons.items(), key=lambda item: -item[1].count)
     return Answer(
         model,
         cluster,
-        considered,
-        len(fitting),
-        tuple(sorted(simulated, key=order)),
+        found.considered,
+        len(found.fitting),
+        tuple(sorted(made, key=order)),
         tuple(
-            Rejected(reason, count, nearest[reason][1], nearest[reason][0])
-            for reason, count in reasons.most_common()
+            Rejected(reason, each.count, Layout(*each.nearest), each.nearest_bytes)
+            for reason, each in reasons
         ),
     )
 
 
-def order(candidate: Candidate) -> tuple[int, int, float, str]:
+def order(candidate: Candidate) -> Rank:
     """The ranking's key: times in steps of `TIE`, then simplicity, then the time itself."""
-    steps = math.floor(math.log(candidate.seconds) / math.log1p(TIE))
-    return steps, candidate.layout.complexity, candidate.seconds, str(candidate.layout)
+    return rank(candidate.seconds, candidate.layout.complexity)
 
 
 def judge(
@@ -152,6 +123,10 @@ def judge(
     reason = too_large(cluster, peak, limits.usable)
     if reason is not None:
         return reason
+    return _candidate(model, cluster, layout, peak)
+
+
+def _candidate(model: Model, cluster: Cluster, layout: Layout, peak: Peak) -> Candidate:
     time = step_time(model, cluster, layout)
     seconds = simulated_seconds(model, cluster, layout)
     return Candidate(layout, peak, time, micro_batches(model, layout), seconds)

@@ -6,21 +6,19 @@ cost exercise, not quotes.
 """
 
 from dataclasses import dataclass, fields, replace
-from fractions import Fraction
 from typing import Any, Final
 
 from shardbook.errors import InputError, one_of, whole
-from shardbook.numbers.units import (
-    GB,
-    GIB,
-    parse_bytes,
-    parse_count,
-    parse_flops,
-    parse_rate,
-    parse_seconds,
+from shardbook.numbers.units import GB, GIB, parse_bytes, parse_count, parse_flops
+from shardbook.planner.pairs import (
+    bytes_of,
+    fraction_of,
+    number_of,
+    preset_and_pairs,
+    rate_of,
+    seconds_of,
+    within,
 )
-
-_MOST: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,6 @@ MEGATRON_TABLE: Final = {
 
 #: the paper's batch is 3.2 million tokens; 1,536 sequences divide better
 _GPT_3: Final = "Brown et al., NeurIPS 2020, Table 2.1"
-
 _LLAMA: Final = "Llama Team, 2024, Table 3"
 
 MODELS: Final = {
@@ -168,7 +165,8 @@ class Cluster:
     """``nodes`` of ``cards`` each; bandwidths in B/s, one-way, of one card.
 
     ``fraction``: the part of the peak that matrix products reach, nothing being waited for.
-    ``host_memory`` is of a node; ``host_bandwidth`` joins a card and its host.
+    ``host_memory`` and ``nvme_memory`` (0: no drives) are of a node; ``host_bandwidth`` joins a
+    card and its host, ``nvme_bandwidth`` a card and the drives while all cards use them.
     """
 
     card: Card
@@ -181,6 +179,8 @@ class Cluster:
     fraction: float = 0.5
     host_memory: int = 1000 * GB
     host_bandwidth: float = 16e9
+    nvme_memory: int = 0
+    nvme_bandwidth: float = 1.6e9
 
     @property
     def size(self) -> int:
@@ -197,6 +197,15 @@ _LINKS: Final = {
     "h800-80": (200e9, 50e9),
 }
 
+#: machine → one node of it. DGX-2: ZeRO-Infinity, SC 2021, §3 and figure 2b, as reported: 1.5 TB
+#: of CPU memory, 28 TB of NVMe; 3.0 and 1.6 GB/s a card when all use them; 800 Gb/s a node
+MACHINES: Final = {
+    "dgx-2": Cluster(
+        CARDS["v100-32"], 1, 16, 150e9, between=6.25e9, host_memory=1500 * GB, host_bandwidth=3e9,
+        nvme_memory=28_000 * GB, nvme_bandwidth=1.6e9,
+    )
+}  # fmt: skip
+
 
 def model_named(text: str) -> Model:
     """Return a preset, changed by pairs: ``llama3-8b``, ``llama3-8b,sequence=4096``, ``layers=…``.
@@ -206,14 +215,14 @@ def model_named(text: str) -> Model:
     Raises:
         InputError: an unknown preset or key, or a value that is not allowed.
     """
-    first, pairs = _split("model", text)
+    first, pairs = preset_and_pairs("model", text)
     base = MODELS[one_of("model", first, MODELS)] if first else None
     known = [field.name for field in fields(Model) if field.name not in ("name", "source")]
     values: dict[str, Any] = {}
     for key, value in pairs:
         one_of("model key", key, known)
         low = 0 if key in ("gated", "tied") else 1
-        values[key] = whole(f"model {key}", parse_count(f"model {key}", value), low, _MOST)
+        values[key] = whole(f"model {key}", parse_count(f"model {key}", value), low, 10**9)
         if low == 0:
             whole(f"model {key}", values[key], 0, 1)
     if base is None:
@@ -248,73 +257,45 @@ def _check_model(model: Model) -> None:
 
 
 def cluster_named(text: str) -> Cluster:
-    """Return a cluster written as ``h100-80,nodes=128,between=50GB/s,fraction=0.5``.
+    """Return a cluster written as ``h100-80,nodes=128,between=50GB/s`` or ``dgx-2,nodes=32``.
 
     Raises:
-        InputError: no or an unknown card or key, or a value that is not allowed.
+        InputError: no or an unknown card, machine or key, or a value that is not allowed.
     """
-    first, pairs = _split("cluster", text)
+    first, pairs = preset_and_pairs("cluster", text)
+    known = [*CARDS, *MACHINES]
     if not first:
-        allowed = f"start with a card ({', '.join(CARDS)}), then pairs such as nodes=4"
+        allowed = f"start with a card or machine ({', '.join(known)}), then pairs such as nodes=4"
         raise InputError("cluster", text, allowed)
-    card = CARDS[one_of("cluster", first, CARDS)]
-    inside, between = _LINKS[card.name]
-    values: dict[str, Any] = {"nodes": 1, "inside": inside, "between": between}
+    one_of("cluster", first, known)
+    base = MACHINES.get(first)
+    if base is None:
+        inside, between = _LINKS[first]
+        base = Cluster(CARDS[first], 1, inside=inside, between=between)
+    card, values = base.card, {}
     for key, value in pairs:
-        one_of("cluster key", key, [*_CLUSTER_KEYS, "memory", "peak", "price"])
-        name = f"cluster {key}"
+        name = f"cluster {one_of('cluster key', key, [*_CLUSTER_KEYS, 'memory', 'peak', 'price'])}"
         if key == "memory":
             card = replace(card, memory=whole(name, parse_bytes(name, value), 1, 10**15))
         elif key == "peak":
-            card = replace(card, peak=_within(name, parse_flops(name, value), 1, 10**24))
+            card = replace(card, peak=within(name, parse_flops(name, value), 1, 10**24))
         elif key == "price":
-            card = replace(card, price=_within(name, parse_count(name, value), 0, 10**6))
+            card = replace(card, price=within(name, parse_count(name, value), 0, 10**6))
         else:
             values[key] = _CLUSTER_KEYS[key](name, value)
-    return Cluster(card, **values)
+    return replace(base, card=card, **values)
 
 
-def _within(name: str, value: Fraction, low: Fraction | float, high: Fraction | float) -> float:
-    if not low <= value <= high:
-        raise InputError(name, value, f"give a number from {float(low):g} to {float(high):g}")
-    return float(value)
-
-
-def _whole(name: str, text: str) -> int:
-    return whole(name, parse_count(name, text), 1, 10**5)
-
-
-def _rate(name: str, text: str) -> float:
-    return _within(name, parse_rate(name, text), 1, 10**18)
-
-
-def _time(name: str, text: str) -> float:
-    return _within(name, parse_seconds(name, text), 0, 1000)
-
-
-_CLUSTER_KEYS: Final = {
-    "nodes": _whole,
-    "cards": _whole,
-    "inside": _rate,
-    "inside_latency": _time,
-    "between": _rate,
-    "between_latency": _time,
-    "fraction": lambda name, text: _within(name, parse_count(name, text), 0.001, 1),
-    "host_memory": lambda name, text: whole(name, parse_bytes(name, text), 0, 10**18),
-    "host_bandwidth": _rate,
+_CLUSTER_KEYS: Final[dict[str, Any]] = {
+    "nodes": number_of,
+    "cards": number_of,
+    "inside": rate_of,
+    "inside_latency": seconds_of,
+    "between": rate_of,
+    "between_latency": seconds_of,
+    "fraction": fraction_of,
+    "host_memory": bytes_of,
+    "host_bandwidth": rate_of,
+    "nvme_memory": bytes_of,
+    "nvme_bandwidth": rate_of,
 }
-
-
-def _split(argument: str, text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Cut ``preset,key=value,…`` into the preset (or "") and the pairs."""
-    pieces = [piece.strip() for piece in text.split(",")]
-    first = "" if "=" in pieces[0] else pieces.pop(0)
-    pairs: list[tuple[str, str]] = []
-    for piece in pieces:
-        key, equals, value = (word.strip() for word in piece.partition("="))
-        if not (key and equals and value):
-            raise InputError(argument, text, "give a preset, then pairs such as nodes=4,cards=8")
-        if key in dict(pairs):
-            raise InputError(argument, text, f"give {key} once")
-        pairs.append((key, value))
-    return first, pairs

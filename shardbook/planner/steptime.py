@@ -6,20 +6,26 @@ then context, data and pipeline; a group that does not fit a node uses the link 
 Tensor and expert collectives are waited for; context's exchange hides behind attention; data
 parallelism's hides behind the compute of all layers but one. The optimizer's own time is left out,
 unless it runs on the host.
+
+[Note: offload] What leaves the card moves with the collectives, each card its own part: weights
+come up before they are gathered and gradients go down once they are scattered, on links of their
+own, so that the slowest of them sets the pace (ZeRO-Infinity, SC 2021, §5 and §6). Then the host
+updates, and nothing of that is hidden.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from shardbook.planner.layouts import Layout, layers_of, micro_batches
+from shardbook.planner.layouts import Layout, layers_of, leaves_the_card, micro_batches
 from shardbook.planner.memory import split_parameters
 from shardbook.planner.presets import Cluster, Model
 
 _HALF: Final = 2
 #: Adam on a DGX-2's CPUs: 10 billion parameters in 2.57 s (ZeRO-Offload, ATC 2021, Table 4)
 HOST_UPDATES: Final = 10e9 / 2.57
-#: a step with offload moves FP16 gradients to the host and FP16 weights back, in B a parameter
-_OFFLOAD_BYTES: Final = 4
+#: an update from NVMe reads master weight, moments and gradient, and writes them and the weight but
+#: for the gradient, in B a parameter
+_SWAPPED: Final = 14 + 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,8 @@ class StepTime:
     @property
     def seconds(self) -> float:
         """The whole step."""
-        parts = (self.compute, self.tensor, self.context, self.expert)
-        return sum(parts) + self.pipeline + self.data + self.offload
+        waits = self.tensor + self.context + self.expert + self.pipeline
+        return self.compute + waits + self.data + self.offload
 
     @property
     def bound(self) -> str:
@@ -82,6 +88,27 @@ class Exchange:
 
     all_gather: float
     reduce_scatter: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a step takes whatever is sharded and offloaded, in s.
+
+    ``base``: compute, tensor, context, expert and pipeline. ``forward`` and ``backward`` are of all
+    the ``layers`` of a rank, in each of the ``count`` micro-batches.
+    """
+
+    base: tuple[float, float, float, float, float]
+    forward: float
+    backward: float
+    layers: int
+    count: int
+
+    @property
+    def base_seconds(self) -> float:
+        """All of ``base``."""
+        compute, tensor, context, expert, pipeline = self.base
+        return compute + (tensor + context + expert + pipeline)
 
 
 def link(cluster: Cluster, span: int) -> tuple[float, float]:
@@ -137,7 +164,7 @@ def transfer_seconds(model: Model, cluster: Cluster, layout: Layout) -> float:
 
 def exchange(model: Model, cluster: Cluster, layout: Layout) -> Exchange:
     """Gather all of a rank's weights, or scatter all its gradients, layer by layer."""
-    dense, experts, _ = split_parameters(model, layout)
+    dense, experts = split_parameters(model, layout)
     layers = max(layers_of(model, layout)) * layout.chunks
     n, span = layout.replicas, layout.tensor * layout.replicas
     one = gather_seconds(cluster, _HALF * dense / layers, n, span)
@@ -146,21 +173,50 @@ def exchange(model: Model, cluster: Cluster, layout: Layout) -> Exchange:
     return Exchange(layers * one, layers * one)
 
 
+def own_parameters(model: Model, layout: Layout) -> float:
+    """Parameters whose states are one card's own once they are sharded."""
+    dense, experts = split_parameters(model, layout)
+    return dense / layout.replicas + experts * layout.expert / layout.replicas
+
+
+def with_offload(
+    cluster: Cluster, moved: Exchange, own: float, stage: int, offload: str, replicas: int
+) -> Exchange:
+    """The exchange at the pace of its slowest link. See [Note: offload]."""
+    leaving = leaves_the_card(stage, offload, replicas)
+    slowest = cluster.host_bandwidth
+    if offload == "nvme":
+        slowest = min(slowest, cluster.nvme_bandwidth)
+    seconds = _HALF * own / slowest
+    return Exchange(
+        max(moved.all_gather, seconds if "weights" in leaving else 0.0),
+        max(moved.reduce_scatter, seconds if "gradients" in leaving else 0.0),
+    )
+
+
+def rhythm(stage: int, offload: str, replicas: int) -> int:
+    """The stage in whose order collectives run: gradients that leave go after each micro-batch."""
+    return max(stage, 2) if "gradients" in leaves_the_card(stage, offload, replicas) else stage
+
+
 def data_seconds(layout: Layout, moved: Exchange, layers: int, count: int, layer: Layer) -> float:
     """What is waited for of data parallelism's collectives in a step, in s."""
-    if layout.replicas == 1:
-        return 0.0
     forward, backward = layers * layer.forward_seconds, layers * layer.backward_seconds
-    scatter, gather = moved.reduce_scatter, moved.all_gather
-    if layout.stage == 0:
-        return _exposed(2 * scatter, backward, layers)
-    if layout.stage == 1:
-        return _exposed(scatter, backward, layers) + _exposed(gather, forward, layers)
-    if layout.stage == 2:
-        between = (count - 1) * max(0.0, scatter - backward)
-        return between + _exposed(scatter, backward, layers) + _exposed(gather, forward, layers)
-    more = max(0.0, gather - forward) + max(0.0, gather + scatter - backward)
-    return count * more + (gather + scatter) / layers
+    return waited(layout.stage, moved, Pass((0.0,) * 5, forward, backward, layers, count))
+
+
+def waited(order: int, moved: Exchange, done: Pass) -> float:
+    """What of the exchange in the order of this stage sticks out of a step's compute, in s."""
+    scatter, gather, layers = moved.reduce_scatter, moved.all_gather, done.layers
+    if order == 3:
+        more = max(0.0, gather - done.forward) + max(0.0, gather + scatter - done.backward)
+        return done.count * more + (gather + scatter) / layers
+    if order == 0:
+        return _exposed(2 * scatter, done.backward, layers)
+    last = _exposed(scatter, done.backward, layers) + _exposed(gather, done.forward, layers)
+    if order == 1:
+        return last
+    return (done.count - 1) * max(0.0, scatter - done.backward) + last
 
 
 def _exposed(moved: float, compute: float, layers: int) -> float:
@@ -168,44 +224,76 @@ def _exposed(moved: float, compute: float, layers: int) -> float:
     return max(moved / layers, moved - compute * (layers - 1) / layers)
 
 
-def offload_seconds(cluster: Cluster, layout: Layout, parameters: int) -> float:
-    """The optimizer's step on the host, and the transfers, nothing of it hidden, in s."""
-    if not layout.offload:
+def update_seconds(cluster: Cluster, own: float, stage: int, offload: str, replicas: int) -> float:
+    """The optimizer's step on the host, with what moves for it alone, in s."""
+    leaving = leaves_the_card(stage, offload, replicas)
+    if not leaving:
         return 0.0
-    own = parameters / layout.replicas
     # The cards of a node share its CPUs; a DGX-2 is taken for every host.
-    return own * (_OFFLOAD_BYTES / cluster.host_bandwidth + cluster.cards / HOST_UPDATES)
+    seconds = own * cluster.cards / HOST_UPDATES
+    moved = ("gradients" not in leaving) + ("weights" not in leaving)
+    seconds += own * _HALF * moved / cluster.host_bandwidth
+    return seconds + (own * _SWAPPED / cluster.nvme_bandwidth if offload == "nvme" else 0.0)
 
 
-def step_time(model: Model, cluster: Cluster, layout: Layout) -> StepTime:
-    """Return a step's closed form (S71).
+def one_pass(model: Model, cluster: Cluster, layout: Layout) -> Pass:
+    """What a step takes whatever stage and offload are.
 
     A pipeline takes m times its slowest rank and once the others, over the chunks; a transfer
-    is waited for on the way in and on the way out of each rank, and once more in each round of
-    micro-batches over the pipeline.
+    is waited for on the way in and on the way out of each rank, and by 1F1B, which has nothing
+    else to do, in each round of micro-batches over the pipeline.
     """
     count = micro_batches(model, layout)
     layer = layer_time(model, cluster, layout)
     layers = layers_of(model, layout)
     head = 3 * head_seconds(model, cluster, layout)
-    work = layer.forward_seconds + layer.backward_seconds
+    forward, backward = layer.forward_seconds, layer.backward_seconds
+    work = forward + backward
     first, middle, last = (n * layout.chunks for n in (layers[0], max(layers), layers[-1]))
-    busy = max(middle * work, last * work + head) if layout.pipeline > 1 else last * work + head
-    slow = middle if layout.pipeline > 1 and middle * work >= last * work + head else last
-    pipeline = 0.0
+    busy, slow, pipeline = last * work + head, last, 0.0
     if layout.pipeline > 1:
+        if middle * work >= busy:
+            busy, slow = middle * work, middle
         everything = (first + (layout.pipeline - 2) * middle + last) * work + head
         hops = 2 * (layout.pipeline * layout.chunks - 1)
         transfer = transfer_seconds(model, cluster, layout)
         pipeline = (everything - busy) / layout.chunks + hops * transfer
+        if layout.schedule == "1f1b":
+            # A rank starts another micro-batch when one of as many as there are ranks is back.
+            back = (everything + 2 * (layout.pipeline - 1) * transfer) / layout.pipeline
+            pipeline += (count - layout.pipeline) * max(0.0, back - busy)
     collectives = 3 if layer.full else 2
     shared = count * slow
-    return StepTime(
+    base = (
         count * (busy - slow * work) + shared * (3 * layer.forward + layer.again),
         shared * collectives * layer.tensor,
         shared * (collectives + 1) * layer.context,
         shared * collectives * layer.expert,
         pipeline,
-        data_seconds(layout, exchange(model, cluster, layout), middle, count, layer),
-        offload_seconds(cluster, layout, sum(split_parameters(model, layout)[:2])),
     )
+    return Pass(base, middle * forward, middle * backward, middle, count)
+
+
+def sharded(
+    cluster: Cluster, moved: Exchange, own: float, done: Pass,
+    stage: int, offload: str, replicas: int,
+) -> tuple[float, float]:  # fmt: skip
+    """What a step waits for data parallelism, and for offloaded states on top of that, in s."""
+    data = waited(stage, moved, done)
+    if offload == "none":
+        return data, 0.0
+    slower = with_offload(cluster, moved, own, stage, offload, replicas)
+    more = waited(rhythm(stage, offload, replicas), slower, done) - data
+    return data, more + update_seconds(cluster, own, stage, offload, replicas)
+
+
+def step_time(model: Model, cluster: Cluster, layout: Layout) -> StepTime:
+    """Return a step's closed form (S71)."""
+    done, moved = one_pass(model, cluster, layout), exchange(model, cluster, layout)
+    return StepTime(
+        *done.base,
+        *sharded(
+            cluster, moved, own_parameters(model, layout), done,
+            layout.stage, layout.offload, layout.replicas,
+        ),
+    )  # fmt: skip

@@ -26,7 +26,7 @@ def sent_bytes(model: Model, layout: Layout) -> dict[str, int]:
     size = _HALF * tokens * model.hidden
     keys = 2 * size * model.kv_heads / model.heads / layout.tensor
     own = size / layout.tensor
-    dense, experts, _ = split_parameters(model, layout)
+    dense, experts = split_parameters(model, layout)
     weights = _HALF * (
         dense * _share(layout.replicas) + experts * _share(layout.replicas // layout.expert)
     )

@@ -16,8 +16,9 @@ from shardbook.ledger.stages import bytes_per_rank
 from shardbook.planner.launch import launch_settings
 from shardbook.planner.layouts import Layout, Limits, layers_of, layouts, micro_batches, refused
 from shardbook.planner.memory import in_flight, peak_memory
-from shardbook.planner.plan import TIE, Candidate, judge, model_flop, plan
+from shardbook.planner.plan import Candidate, judge, model_flop, plan
 from shardbook.planner.presets import MEGATRON_TABLE, cluster_named, model_named
+from shardbook.planner.search import TIE
 from shardbook.planner.steptime import gather_seconds, step_time
 from shardbook.schedules.pipeline import make_order, run_order
 
@@ -151,7 +152,7 @@ def test_collectives_are_rings_on_the_right_link():
 
 def test_the_selection_tree_comes_out():
     """(S72) Fits: DDP. Optimizer is the limit: ZeRO-1. Weights do not fit: stage 3."""
-    limits = Limits(offload=False, recompute=("full",), most_micro_batch=1)
+    limits = Limits(offload=("none",), recompute=("full",), most_micro_batch=1)
 
     def first(layers, memory):
         model = model_named(f"layers={layers},hidden=4096,heads=32,batch=1048576,vocabulary=1")
@@ -188,10 +189,11 @@ def test_every_answer_can_be_set_up_and_counts_add_up():
 
 
 def test_reasons_name_what_is_too_large():
-    answer = plan(model_named("llama3-70b"), cluster_named("v100-32"))
+    answer = plan(model_named("llama3-70b"), cluster_named("v100-32,host_memory=500GB"))
     assert answer.ranked == ()
     reasons = [each.reason for each in answer.rejected]
     assert any("does not fit the card" in reason for reason in reasons)
+    assert "offloaded states do not fit the host" in reasons
     assert all(each.nearest_bytes > 0.92 * 32 * 2**30 for each in answer.rejected
                if "the card" in each.reason)  # fmt: skip
 
