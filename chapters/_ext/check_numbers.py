@@ -32,6 +32,7 @@ ALLOWED = [
     (r"\b(?:4|8|16|32)-bit\b", "the width of a number format, as its name"),
     (r"\b(?:[Rr]ank|[Ll]ayer|[Ee]xpert) \d\b", "an index as a name"),
     (r"\b\d+[FBIW]\d+\b", "an action of a pipeline, as the engine prints it"),
+    (r"\b[pg]16\b|\b[pmv]32\b", "a state in ZeRO-Offload's graph, as the engine names it"),
     (r"\b1F1B\b|\b[123]D\b|\bLecture 13\b", "a name"),
     (r"§\d+(?:\.\d+)*|\b(?:Table|Figure|Eq\.|equation|Section) \d+\b", "a place in a source"),
     (r"\b(?:19|20)\d\d\b", "a year"),

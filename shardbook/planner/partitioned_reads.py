@@ -12,7 +12,8 @@ from typing import Final
 from shardbook.errors import real, whole
 from shardbook.ledger.stages import MOST_RANKS
 
-#: B/s of each card from CPU memory and from NVMe while all 16 of a DGX-2 read, as reported (§6.1)
+#: B/s of each card from CPU memory and from NVMe while all 16 of a DGX-2 read and share the host's
+#: links, as reported (§6.1); fewer get more each
 CPU_PER_CARD: Final = 3.0e9
 NVME_PER_CARD: Final = 1.6e9
 #: B/s at which a card receives gathered layers from its peers, as reported
@@ -26,7 +27,7 @@ _FASTEST: Final = 1e18
 def partitioned_rate(cards: int, per_card: float, between: float = BETWEEN_CARDS) -> float:
     """Return the B/s at which layers arrive whole at every card if each reads its part (S49).
 
-    ``per_card``: B/s that each card reads while all do; ``between``: B/s of gathering.
+    ``per_card``: B/s that each of the ``cards`` reads while all do; ``between``: B/s of gathering.
 
     Raises:
         InputError: a number out of its range.

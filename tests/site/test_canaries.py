@@ -101,7 +101,7 @@ def test_a_typed_number_is_rejected(typed: str) -> None:
     [
         "It needs {glue:text}`states`.",
         "$16\\Psi + \\frac{12\\Psi}{N}$",
-        "ZeRO-3 and FP16 on an H100, stages 1 and 2, chapter N45, task n45.2, row S4",
+        "ZeRO-3 and FP16 on an H100, stages 1 and 2, chapter N45, task n45.2, row S4, `p16` and `m32`",
         "{quoted}`33 GB (ZeRO, §6.1)`",
         "1. first\n2. second",
         "```{code-cell}\nx = 112\n```",
