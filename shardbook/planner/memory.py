@@ -159,7 +159,8 @@ def _layer(model: Model, expert: int) -> tuple[int, int]:
 def states(model: Model, layout: Layout, stage: int, offload: str, recipe: str) -> States:
     """The states of a layout at another stage and offload than its own."""
     return _states(
-        model, layout.tensor, layout.expert, layout.replicas, max(layers_of(model, layout)),
+        model, layout.tensor, layout.expert, layout.replicas,
+        max(layers_of(model, layout)) * layout.chunks,
         split_parameters(model, layout), stage, offload, recipe,
     )  # fmt: skip
 
