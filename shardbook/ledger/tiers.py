@@ -55,7 +55,7 @@ _ALL: Final = (
     Scheme("zero-offload", "ZeRO-Offload", 2, GPU, CPU, CPU),
     Scheme("zero-3-optimizer-cpu", "ZeRO-3, optimizer on the CPU", 3, GPU, GPU, CPU),
     Scheme("zero-3-offload", "ZeRO-3, gradients and optimizer on the CPU", 3, GPU, CPU, CPU),
-    Scheme("zero-3-optimizer-nvme", "ZeRO-3, gradients on the CPU, optimizer on NVMe", 3, GPU, CPU, NVME),
+    Scheme("zero-3-nvme", "ZeRO-3, gradients on the CPU, optimizer on NVMe", 3, GPU, CPU, NVME),
     Scheme("infinity-cpu", "ZeRO-Infinity, all on the CPU", 3, CPU, CPU, CPU, _INFINITY_RECIPE),
     Scheme("infinity-nvme", "ZeRO-Infinity, all on NVMe", 3, NVME, NVME, NVME, _INFINITY_RECIPE),
 )

@@ -23,7 +23,7 @@ def _m15() -> Correction:
     shorter = held("zero-3-optimizer-cpu", _70B, FOUR_CARDS, recipe="bf16-adam")
     optimizer = held("zero-3-optimizer-cpu", _70B, FOUR_CARDS)
     both = held("zero-3-offload", _70B, FOUR_CARDS)
-    nvme = held("zero-3-optimizer-nvme", _70B, FOUR_CARDS)
+    nvme = held("zero-3-nvme", _70B, FOUR_CARDS)
     return Correction(
         "M15",
         "D",

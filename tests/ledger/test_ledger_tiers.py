@@ -59,7 +59,7 @@ def test_the_papers_sizes_fit_the_machines_they_ran_on():
         ("zero-3-optimizer-cpu", "mixed-adam", 70, 840, 0, (CPU,)),
         ("zero-3-optimizer-cpu", "bf16-adam", 70, 560, 0, (CPU,)),
         ("zero-3-offload", "mixed-adam", 35, 980, 0, (CPU,)),
-        ("zero-3-optimizer-nvme", "mixed-adam", 35, 140, 840, ()),
+        ("zero-3-nvme", "mixed-adam", 35, 140, 840, ()),
         ("infinity-nvme", None, 0, 0, 1400, ()),
     ],
 )
