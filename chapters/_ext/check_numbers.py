@@ -22,7 +22,7 @@ ALLOWED = [
         "the name of a stage",
     ),
     (
-        r"\bN4[4-8]\b|\bn4[4-8]\.\d\b|\bpp\.\d\b|\b[SM]\d{1,2}\b",
+        r"\bN4[4-8]\b|\b(?:n4[4-8]|pp|tp|plan|offload)\.\d\b|\b[SM]\d{1,2}\b",
         "the id of a chapter, task, system or mistake",
     ),
     (
