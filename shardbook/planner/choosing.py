@@ -12,6 +12,7 @@ What fits is the planner's `judge`: its peak, its part of the card. Micro-batche
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from shardbook.ledger.activations import RECOMPUTE
@@ -38,9 +39,10 @@ QUESTIONS: Final = {
 }
 #: the planner's search bounds, so that both see the same layouts
 _BOUNDS: Final = Limits()
+_AT: Final = {place: replace(_BOUNDS, offload=(place,)) for place in OFFLOAD}
 _KINDS: Final = 4
-#: stage → what it cuts
-_CUT: Final = {1: "optimizer states", 2: "optimizer states and gradients", 3: "all states"}
+#: what the stages cut, one after the other
+_CUT: Final = ("optimizer states", "gradients", "weights")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,9 @@ class Choice:
             return "the batch" if "batch" in before.reason else before.reason
         if before.question != "replica":
             return before.peak.largest
-        names = [_CUT[found.stage]] if found.stage and found.replicas > 1 else []
+        names = list(_CUT[: found.stage]) if found.replicas > 1 else []
         names += ["activations"] if found.recompute != RECOMPUTE[0] else []
-        return ", and ".join(names)
+        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
     @property
     def waiting(self) -> float:
@@ -203,15 +205,17 @@ def _nearer(one: Step, other: Step) -> Step:
     return other if one.peak is None or other.peak.bytes < one.peak.bytes else one
 
 
-def _cells(model: Model, cluster: Cluster, base: Layout, place: str) -> list[Layout]:
+def _cells(
+    model: Model, cluster: Cluster, base: Layout, place: str, again: tuple[str, ...] = RECOMPUTE
+) -> list[Layout]:
     """The stages and recomputations of given degrees, the least effort first."""
     if refused(model, cluster, base) is not None:
         return [base]
-    bounds = replace(_BOUNDS, offload=(place,))
+    split = (base.tensor, base.context, base.expert, base.pipeline, base.data)
     cells = [
-        replace(base, stage=stage, offload=place, recompute=recompute)
-        for stage, _ in shardings(cluster, bounds, base.replicas)
-        for recompute in RECOMPUTE
+        Layout(*split, stage, recompute, schedule=base.schedule, offload=place)
+        for stage, _ in shardings(cluster, _AT[place], base.replicas)
+        for recompute in again
     ]
     return sorted(cells, key=effort)
 
@@ -224,16 +228,13 @@ def _split(
     bases = _bases(model, cluster)
     for kinds in most_kinds:
         found: list[Layout] = []
-        for base in bases:
-            if effort(base)[1] != kinds:
-                continue
-            cells = _cells(model, cluster, base, place)
+        for base in bases.get(kinds, ()):
             # If all that is computed again does not fit, nothing does.
-            floor = _first(
-                question, model, cluster, (c for c in cells if c.recompute == RECOMPUTE[-1])
-            )
+            floors = _cells(model, cluster, base, place, RECOMPUTE[-1:])
+            floor = _first(question, model, cluster, floors)
             near = _nearer(near, floor)
-            found += cells if floor.fits else []
+            if floor.fits:
+                found += _cells(model, cluster, base, place)
         if found:
             return _first(question, model, cluster, sorted(found, key=effort))
     return near
@@ -242,7 +243,7 @@ def _split(
 def _hosted(question: str, model: Model, cluster: Cluster) -> Step:
     """The least effort with states in the host's memory, or else on its drives."""
     near = _first(question, model, cluster, ())
-    for place in OFFLOAD[1:]:
+    for place in OFFLOAD[1:] if cluster.nvme_memory else OFFLOAD[1:2]:
         step = _split(question, model, cluster, place, range(_KINDS + 1))
         if step.fits:
             return step
@@ -250,9 +251,10 @@ def _hosted(question: str, model: Model, cluster: Cluster) -> Step:
     return near
 
 
-def _bases(model: Model, cluster: Cluster) -> list[Layout]:
-    """Every way to split that can be set up, without stages and recomputation."""
-    made = []
+@lru_cache(maxsize=8)
+def _bases(model: Model, cluster: Cluster) -> dict[int, list[Layout]]:
+    """Kinds of splitting → every way to split that can be set up, stages and the rest left out."""
+    made: dict[int, list[Layout]] = {}
     for tensor, context, expert, pipeline in degrees(model, cluster, _BOUNDS):
         data = cluster.size // (tensor * context * pipeline)
         layout = Layout(tensor, context, expert, pipeline, data)
@@ -260,5 +262,5 @@ def _bases(model: Model, cluster: Cluster) -> list[Layout]:
             # 1F1B can't fill such a pipeline; GPipe may run it.
             layout = replace(layout, schedule="gpipe")
         if refused(model, cluster, layout) is None:
-            made.append(layout)
+            made.setdefault(effort(layout)[1], []).append(layout)
     return made

@@ -77,7 +77,7 @@ def test_effort_agrees_with_the_planners_complexity():
         (4, 24, 0, "nothing"),
         (12, 24, 1, "optimizer states"),
         (20, 24, 2, "optimizer states and gradients"),
-        (30, 24, 3, "all states"),
+        (30, 24, 3, "optimizer states, gradients and weights"),
     ],
 )
 def test_states_are_cut_no_further_than_needed(layers, memory, stage, limit):
@@ -139,7 +139,7 @@ def test_the_grid_is_the_ledgers():
 def test_a_slow_network_is_the_limit_and_experts_apart_lift_it():
     choice = choose(model_named("mixtral-8x7b"), cluster_named("h100-80,nodes=8"))
     assert choice.network_is_limit and choice.waiting > 0.5
-    assert choice.limit == "all states, and activations"
+    assert choice.limit == "optimizer states, gradients, weights and activations"
     assert "experts" in choice.remedies[0].name
     assert choice.remedies[0].seconds < choice.time.seconds / 2
     assert [r.seconds for r in choice.remedies] == sorted(r.seconds for r in choice.remedies)
