@@ -11,7 +11,7 @@ import ctypes
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +60,11 @@ class Calls:
         given = copy.deepcopy(arguments)
         outcome = self.run(lambda: function(*given))
         return replace(outcome, changed=None if outcome.fault else _changed(arguments, given))
+
+    def each(self, function: Any, cases: Sequence[tuple[Any, ...]]) -> Iterator[Outcome]:
+        """Call ``function`` on one case after the other; no more than are asked for count."""
+        for arguments in cases:
+            yield self.call(function, arguments)
 
     def run(self, work: Callable[[], Any]) -> Outcome:
         """Run ``work`` within the limits; never raises for what it does."""

@@ -14,6 +14,7 @@ _LONGEST: Final = 72
 _MOST_SHOWN: Final = 12
 _MOST_ITEMS: Final = 100_000
 _DEEPEST: Final = 8
+_SCALARS: Final = frozenset({type(None), bool, int, float, str})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Fault:
 def plain(value: Any, _depth: int = _DEEPEST) -> Any:
     """Copy ``value`` as None, bool, int, float, str, list, tuple and dict; the rest is `Foreign`."""
     kind = type(value)
-    if value is None or kind in (bool, int, float, str):
+    if kind in _SCALARS:
         return value
     if isinstance(value, dict):
         if _depth == 0 or dict.__len__(value) > _MOST_ITEMS:
@@ -48,12 +49,17 @@ def plain(value: Any, _depth: int = _DEEPEST) -> Any:
     if isinstance(value, list):
         if _depth == 0 or list.__len__(value) > _MOST_ITEMS:
             return Foreign("a list too deep or too large")
-        return [plain(item, _depth - 1) for item in list.__iter__(value)]
+        return _plain_items(list.__iter__(value), _depth - 1)
     if isinstance(value, tuple):
         if _depth == 0 or tuple.__len__(value) > _MOST_ITEMS:
             return Foreign("a tuple too deep or too large")
-        return tuple(plain(item, _depth - 1) for item in tuple.__iter__(value))
+        return tuple(_plain_items(tuple.__iter__(value), _depth - 1))
     return Foreign(f"an object of type {type_name(kind)}")
+
+
+def _plain_items(items: Iterator[Any], depth: int) -> list[Any]:
+    # Most are scalars: a call for each would take most of the time.
+    return [item if type(item) in _SCALARS else plain(item, depth) for item in items]
 
 
 def _key(key: Any) -> Any:

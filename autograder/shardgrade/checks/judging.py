@@ -101,17 +101,25 @@ def cases_of(task: Task, probe: Probe) -> list[Case]:
     return list(probe.cases(Random(f"{task.id} {probe.criterion}")))
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A probe with its cases, and what the reference solution returns for each."""
+
+    probe: Probe
+    cases: tuple[Case, ...]
+    expected: tuple[Any, ...]
+
+
 @functools.cache
-def expectations(task: Task) -> dict[str, tuple[Probe, list[tuple[Case, Any]]]]:
-    """Criterion → its probe, and the cases with what the reference solution returns for each."""
+def expectations(task: Task) -> dict[str, Planned]:
+    """Criterion → how it is tried on every answer."""
     solve = checkout.reference(task)
-    return {
-        probe.criterion: (
-            probe,
-            [(case, solve(*copy.deepcopy(case))) for case in cases_of(task, probe)],
-        )
-        for probe in hidden_check(task).probes
-    }
+    planned = {}
+    for probe in hidden_check(task).probes:
+        cases = tuple(cases_of(task, probe))
+        expected = tuple(solve(*copy.deepcopy(case)) for case in cases)
+        planned[probe.criterion] = Planned(probe, cases, expected)
+    return planned
 
 
 def assess(task_id: str, function: Any) -> Assessment:
@@ -122,20 +130,18 @@ def assess(task_id: str, function: Any) -> Assessment:
     calls = Calls(_SECONDS_EACH, _SECONDS_IN_ALL)
     with blocked(check.blocked, task_id):
         verdicts = tuple(
-            _judge(calls, function, criterion, *planned[criterion.name])
+            _judge(calls, function, criterion, planned[criterion.name])
             for criterion in task.criteria
         )
     return Assessment(task, verdicts)
 
 
-def _judge(
-    calls: Calls, function: Any, criterion: Criterion, probe: Probe, cases: list[tuple[Case, Any]]
-) -> Verdict:
-    for case, expected in cases:
-        outcome = calls.call(function, case)
+def _judge(calls: Calls, function: Any, criterion: Criterion, planned: Planned) -> Verdict:
+    outcomes = calls.each(function, planned.cases)
+    for case, expected, outcome in zip(planned.cases, planned.expected, outcomes, strict=True):
         if outcome.fault:
             return Verdict(criterion, outcome.fault)
-        if fault := probe.judge(case, expected, outcome):
+        if fault := planned.probe.judge(case, expected, outcome):
             return Verdict(criterion, fault, criterion.hint)
     return Verdict(criterion)
 

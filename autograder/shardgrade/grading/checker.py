@@ -11,59 +11,29 @@ import json
 import resource
 import socket
 import time
-import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from shardbook.labs import checking
-from shardbook.labs.calls import Calls, Outcome, describe_error
-from shardbook.labs.calls import _changed as find_changed
-from shardbook.labs.values import Fault, plain
 from shardgrade import feedback_table
 from shardgrade.checks import judging
-from shardgrade.grading import names, reading, repair
+from shardgrade.grading import names, outputs, reading, repair
+from shardgrade.grading.calls import RemoteCalls
 from shardgrade.grading.points import points_of
 from shardgrade.sandbox.channel import Channel
 from shardgrade.sandbox.child import Output
+from shardgrade.sandbox.errors import PeerLost, TimeIsUp
 from shardgrade.sandbox.handles import Handle, RemoteModule
 from shardgrade.sandbox.limits import Limits
-from shardgrade.sandbox.remote import Peer, PeerLost, TimeIsUp
+from shardgrade.sandbox.remote import Peer
 from shardgrade.sandbox.wire import WireError
 
 _OWN: Final = "__main__"
-_LONGEST: Final = 500
 _MUST_TELL: Final = "from shardgrade.checks import grade"
-_KINDS: Final = ("stream", "display_data", "execute_result", "error")
 
 #: the judging of a cell, as `judging.assess` returned it
 _assessments: list[judging.Assessment] = []
-
-
-class RemoteCalls(Calls):
-    """`Calls` of a student's function: the other process has the copies and keeps the time."""
-
-    def call(self, function: Any, arguments: tuple[Any, ...]) -> Outcome:
-        """Call ``function``; never raises for what it does."""
-        if not isinstance(function, Handle):
-            return super().call(function, arguments)
-        limit = min(self._each, self._left)
-        if limit <= 0:
-            return Outcome(None, Fault("the call", "a result in time", "no time left"))
-        began = time.monotonic()
-        try:
-            value, after = function._peer.call_within(limit, function._id, arguments)
-        except NotImplementedError:
-            return Outcome(None, Fault("the answer", "your code", "the stub"), unanswered=True)
-        except TimeIsUp:
-            late = f"none in {limit:.1f} s"
-            return Outcome(None, Fault("the call", "a result in time", late))
-        except BaseException as error:
-            return Outcome(None, Fault("the call", "a result", describe_error(error)))
-        finally:
-            self._left -= time.monotonic() - began
-        changed = None if after == arguments else find_changed(arguments, after)
-        return Outcome(plain(value), changed=changed)
 
 
 def prepare() -> None:
@@ -140,7 +110,7 @@ def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[
 def _denied(peer: Peer, notebook: Handle) -> list[str]:
     peer.deadline = time.monotonic() + 1.0
     try:
-        return [str(what)[:_LONGEST] for what in notebook.denied()][:100]
+        return [str(what)[: outputs.LONGEST] for what in notebook.denied()][:100]
     except (PeerLost, TimeIsUp, Exception):
         return []
 
@@ -148,16 +118,16 @@ def _denied(peer: Peer, notebook: Handle) -> list[str]:
 def _in_sandbox(run_cell: Callable[[str], Any], cell: reading.Cell, test: bool) -> dict[str, Any]:
     try:
         ran = run_cell(cell["source"])
-        outputs = [_clean(output) for output in ran["outputs"]]
-        error = None if ran["error"] is None else str(ran["error"])[:_LONGEST]
+        shown = [outputs.clean(output) for output in ran["outputs"]]
+        error = None if ran["error"] is None else str(ran["error"])[: outputs.LONGEST]
         dropped = ran["dropped"] if type(ran["dropped"]) is int else 0
         value = ran["value"]
     except PeerLost as lost:
         return {"error": str(lost), "outputs": [], "points": 0.0}
     except (TimeIsUp, Exception) as failed:
-        error = f"{type(failed).__name__}: {failed}"[:_LONGEST]
-        return {"error": error, "outputs": [_error_output(failed)], "points": 0.0}
-    found: dict[str, Any] = {"error": error, "outputs": outputs, "dropped": dropped}
+        error = f"{type(failed).__name__}: {failed}"[: outputs.LONGEST]
+        return {"error": error, "outputs": [outputs.error_output(failed)], "points": 0.0}
+    found: dict[str, Any] = {"error": error, "outputs": shown, "dropped": dropped}
     if test:
         found["points"] = 0.0 if error else points_of(_number(value), _most(cell))
     return found
@@ -172,43 +142,6 @@ def _number(text: Any) -> Any:
         return float(text)
     except (TypeError, ValueError):
         return None
-
-
-def _clean(output: Any) -> dict[str, Any]:
-    """An output that nbformat takes, whatever the submission's process said."""
-    kind = output["output_type"]
-    if kind == "stream":
-        name = "stderr" if output["name"] == "stderr" else "stdout"
-        return {"output_type": "stream", "name": name, "text": str(output["text"])}
-    if kind == "error":
-        lines = [str(line) for line in list(output["traceback"])[:100]]
-        name, text = str(output["ename"]), str(output["evalue"])
-        return {"output_type": "error", "ename": name, "evalue": text, "traceback": lines}
-    if kind not in _KINDS:
-        raise WireError("an output of an unknown kind")
-    data = {str(mime): str(text) for mime, text in dict(output["data"]).items()}
-    made: dict[str, Any] = {"output_type": kind, "data": data, "metadata": {}}
-    return made | ({"execution_count": None} if kind == "execute_result" else {})
-
-
-def _error_output(error: BaseException) -> dict[str, Any]:
-    name = type(error).__name__
-    text = _say(error)
-    lines = [f"{name}: {text}"]
-    frames = traceback.extract_tb(error.__traceback__)
-    for frame in reversed([frame for frame in frames if frame.filename == _FILE]):
-        lines.insert(0, f"  line {frame.lineno} of this cell")
-    return {"output_type": "error", "ename": name, "evalue": text, "traceback": lines}
-
-
-def _say(error: BaseException) -> str:
-    try:
-        return str(error)[:_LONGEST]
-    except BaseException:
-        return ""
-
-
-_FILE: Final = "<test cell>"
 
 
 class _Tests:
@@ -232,7 +165,7 @@ class _Tests:
             found["points"] = 0.0
         found["feedback"] = []
         for assessment in _assessments:
-            found["feedback"] += _feedback(assessment)
+            found["feedback"] += outputs.feedback(assessment)
             data = feedback_table.mime_bundle(assessment)
             shown = {"output_type": "display_data", "data": data, "metadata": {}}
             found["outputs"].insert(0, shown)
@@ -255,18 +188,19 @@ class _Tests:
                 value = _run_tree(tree, self._space)
             except BaseException as error:
                 failed = error
-        outputs: list[dict[str, Any]] = [
+        shown: list[dict[str, Any]] = [
             {"output_type": "stream", "name": name, "text": text}
             for name, stream in (("stdout", out), ("stderr", err))
             if (text := stream.take())
         ]
         if failed is not None:
-            outputs.append(_error_output(failed))
+            shown.append(outputs.error_output(failed))
         elif value is not None:
-            shown = {"data": {"text/plain": _represent(value)}, "metadata": {}}
-            outputs.append(_clean({"output_type": "execute_result", **shown}))
-        said = None if failed is None else f"{type(failed).__name__}: {_say(failed)}"
-        return {"error": said, "outputs": outputs}, value
+            data = {"text/plain": outputs.represent(value)}
+            result = {"output_type": "execute_result", "data": data, "metadata": {}}
+            shown.append(outputs.clean(result))
+        said = None if failed is None else f"{type(failed).__name__}: {outputs.say(failed)}"
+        return {"error": said, "outputs": shown}, value
 
     def _fetch(self, needed: frozenset[str]) -> None:
         own = {name: v for name, v in self._space.items() if name not in self._students}
@@ -296,31 +230,10 @@ def _as_text(output: Output) -> io.TextIOBase:
 def _run_tree(tree: ast.Module, space: dict[str, Any]) -> Any:
     last = tree.body[-1] if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     body = tree.body[:-1] if last else tree.body
-    exec(compile(ast.Module(body, []), _FILE, "exec"), space)
+    exec(compile(ast.Module(body, []), outputs.TEST_CELL, "exec"), space)
     if last is None:
         return None
-    return eval(compile(ast.Expression(last.value), _FILE, "eval"), space)
-
-
-def _represent(value: Any) -> str:
-    try:
-        return repr(value)[:_LONGEST]
-    except BaseException:
-        return "…"
-
-
-def _feedback(assessment: judging.Assessment) -> list[dict[str, Any]]:
-    return [
-        {
-            "task": assessment.task.id,
-            "criterion": verdict.criterion.name,
-            "points": verdict.points,
-            "of": verdict.criterion.points,
-            "fault": asdict(verdict.fault) if verdict.fault else None,
-            "hint": verdict.hint,
-        }
-        for verdict in assessment.verdicts
-    ]
+    return eval(compile(ast.Expression(last.value), outputs.TEST_CELL, "eval"), space)
 
 
 def event_line(**event: Any) -> bytes:

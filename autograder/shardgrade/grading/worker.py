@@ -21,6 +21,7 @@ from shardbook.labs.registry import LABS
 from shardbook.labs.tasks import Task
 from shardgrade.checks.judging import expectations, hidden_check
 from shardgrade.grading import checker, names, reading, repair
+from shardgrade.grading.calls import write_down
 from shardgrade.grading.digest import digest_of
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.grading.watching import State, fork, watch
@@ -122,7 +123,8 @@ class Worker:
         self.close()
         source = reading.read_source(source_path)
         for task in _tasks(request.assignment):
-            expectations(task)
+            for planned in expectations(task).values():
+                write_down(planned)
             importlib.import_module(f"shardbook.labs.examples_{request.assignment}")
         given = names.given_by(source)
         preload = names.imported_by(source)

@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from .channel import Channel
 from .confine import FILLED_CODE
-from .remote import Interrupted, Peer
+from .errors import Interrupted
+from .remote import Peer
 
 _TRACEBACK_LINES: Final = 40
 _LONGEST_LINE: Final = 500
 _COMMANDS: Final = re.compile(r"\A\s|^\s*(?:[%!?]|>>>|\.\.\.|In \[)|\?\s*$|=\s*[!%]", re.MULTILINE)
+_WAITS: Final = re.compile("await|async")
 _MOST_DENIED: Final = 20
 _REFUSED: Final = frozenset(
     {
@@ -98,6 +100,9 @@ def make_shell() -> Any:
     transform = shell.transform_cell
     # Most cells are plain Python; IPython would split them into tokens twice to find that out.
     shell.transform_cell = lambda raw: transform(raw) if _COMMANDS.search(raw) else f"{raw}\n"
+    wait = shell.should_run_async
+    # It would compile each cell once more to find out whether there is something to wait for.
+    shell.should_run_async = lambda raw, **more: bool(_WAITS.search(raw)) and wait(raw, **more)
     shell.enable_gui = lambda gui=None: None
     # A line such as `!pip install` must not take the rest of its cell along.
     shell.system = lambda command: print(f"not run while grading: {command}")

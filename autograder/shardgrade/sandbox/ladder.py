@@ -41,7 +41,10 @@ RUNGS: Final = ("bwrap", "landlock", "limits")
 _HEAD: Final = struct.Struct("!I")
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 2.0
-_INSIDE: Final = ("__init__", "channel", "child", "confine", "handles", "remote", "wire", "zygote")
+_INSIDE: Final = (
+    *("__init__", "answering", "channel", "child", "confine", "errors", "handles", "objects"),
+    *("remote", "wire", "zygote"),
+)
 _BOX: Final = "shardbox"
 _MAIN: Final = (
     f"import sys; sys.path[:0] = sys.argv[1].split(':'); from {_BOX}.zygote import main; main()"

@@ -82,12 +82,16 @@ def encode(value: Any, reference: Callable[[Any], Any], depth: int = _DEEPEST) -
         raise WireError("nested too deep")
     # What is sent most, without a detour.
     deeper = depth - 1
-    if kind is list:
-        return ["l", *[encode(item, reference, deeper) for item in value]]
-    if kind is tuple:
-        return ["t", *[encode(item, reference, deeper) for item in value]]
-    if kind is dict:
-        return ["d", *[encode(item, reference, deeper) for item in _pairs(value)]]
+    if kind is list or kind is tuple or kind is dict:
+        return [
+            _OFTEN[kind],
+            *[
+                item
+                if type(item) is str or (type(item) is int and -_JSON_INT < item < _JSON_INT)
+                else encode(item, reference, deeper)
+                for item in (_pairs(value) if kind is dict else value)
+            ],
+        ]
     encoder = _ENCODERS.get(kind) or next(
         (_ENCODERS[base] for base in kind.__mro__ if base in _ENCODERS and base not in _EXACT), None
     )
@@ -154,6 +158,8 @@ def _pairs(value: dict[Any, Any]) -> Iterator[Any]:
         yield item
 
 
+_OFTEN: Final[dict[type, str]] = {list: "l", tuple: "t", dict: "d"}
+
 #: what JSON has itself
 _NATIVE: Final = frozenset({type(None), bool, int, float, str})
 
@@ -191,19 +197,20 @@ def decode(data: Any, resolve: Callable[[list[Any]], Any], depth: int = _DEEPEST
     if depth == 0 or type(data) is not list or not data or type(data[0]) is not str:
         raise WireError("not readable")
     kind, parts = data[0], data[1:]
-    if kind == "l":
-        return [decode(part, resolve, depth - 1) for part in parts]
-    if kind == "t":
-        return tuple([decode(part, resolve, depth - 1) for part in parts])
-    if kind in ("h", "o"):
+    if kind in _NESTED:
+        inner = depth - 1
+        parts = [part if type(part) in _NATIVE else decode(part, resolve, inner) for part in parts]
+    elif kind in ("h", "o"):
         return resolve(data)
+    elif kind == "e":
+        parts = parts[:1] + [decode(part, resolve, depth - 1) for part in parts[1:]]
+    if kind == "l":
+        return parts
+    if kind == "t":
+        return tuple(parts)
     decoder = _DECODERS.get(kind)
     if decoder is None:
         raise WireError("of an unknown kind")
-    if kind in _NESTED:
-        parts = [decode(part, resolve, depth - 1) for part in parts]
-    elif kind == "e":
-        parts = parts[:1] + [decode(part, resolve, depth - 1) for part in parts[1:]]
     try:
         return decoder(parts)
     except WireError:
@@ -282,8 +289,6 @@ _NESTED: Final = frozenset("ltdszcrSq")
 _DECODERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "i": _long,
     "f": lambda parts: {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[parts[0]],
-    "l": list,
-    "t": tuple,
     "d": _dict,
     "s": set,
     "z": frozenset,
