@@ -103,12 +103,12 @@ class Peer:
                 reply = self._ask(text.encode())
             except TimeIsUp as late:
                 reply = late.reply or {}
-        if not self.lost:
-            self.slow = slow  # a call that is slow will be seen to be so alone
         replies = reply.get("r")
         if not isinstance(replies, list) or len(replies) > len(cases):
             raise WireError("not readable")
         interrupted = bool(replies) and was_interrupted(replies[-1])
+        if interrupted:  # one behind others had less time: it will be seen alone
+            self.slow = slow or len(replies) == 1
         return (replies[:-1] if interrupted else replies), interrupted
 
     def read(self, reply: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
