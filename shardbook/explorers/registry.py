@@ -28,6 +28,7 @@ MODULES: Final = {
     "expert-routing": "expert_routing",
     "process-groups": "process_groups",
     "what-is-the-limit": "choosing",
+    "planner": "planner",
     "training-cost": "training_cost",
     "sharded-step": "sharded_step",
     "unit-size": "unit_size",

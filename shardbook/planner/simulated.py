@@ -16,8 +16,6 @@ from typing import Final
 from shardbook.planner.layouts import Layout, layers_of, micro_batches
 from shardbook.planner.presets import Cluster, Model
 from shardbook.planner.steptime import (
-    Exchange,
-    Layer,
     exchange,
     head_seconds,
     layer_time,
@@ -34,24 +32,29 @@ from shardbook.schedules.fsdp import Policy, Unit, fsdp_plan
 from shardbook.schedules.pipeline import make_order
 from shardbook.schedules.pipeline.actions import FORWARD
 
-#: transfers that are a smaller part of a chunk's work do not slow the pace of a full pipeline
-_TRIFLE: Final = 0.01
+#: the part of a chunk's work up to which other schedules than 1F1B hide the way to a neighbour and
+#: back behind further micro-batches; 1F1B has none to hide it behind
+_HIDDEN: Final = 0.5
 #: passes over the layers that are simulated; each further one takes as long as the last of them
 _PASSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
-    """A compiled order: two predecessors a node, and which duration it takes."""
+class Nodes:
+    """A compiled order: two predecessors a node, and the number of the duration it takes."""
 
     first: list[int]
     second: list[int]
     duration: list[int]
 
-    def makespan(self, seconds: list[float]) -> float:
-        """The end of the last node if duration n takes ``seconds[n]``."""
+    def ends(self, seconds: list[float]) -> list[float]:
+        """When each node ends, in s, if duration n takes ``seconds[n]``."""
         costs = [seconds[each] for each in self.duration]
-        return simulate(Plan((), {}, costs, self.first, self.second, [], [])).makespan
+        return simulate(Plan((), {}, costs, self.first, self.second, [], [])).node_ends
+
+    def makespan(self, seconds: list[float]) -> float:
+        """When all nodes have ended, in s."""
+        return max(self.ends(seconds))
 
 
 def simulated_seconds(model: Model, cluster: Cluster, layout: Layout) -> float:
@@ -60,110 +63,122 @@ def simulated_seconds(model: Model, cluster: Cluster, layout: Layout) -> float:
     With a pipeline, data parallelism's collectives and offloaded states keep their closed form;
     without one they run on a stream of their own.
     """
-    layer, moved = layer_time(model, cluster, layout), exchange(model, cluster, layout)
     own = own_parameters(model, layout)
     at = layout.stage, layout.offload, layout.replicas
     if layout.pipeline == 1:
-        slower = with_offload(cluster, moved, own, *at)
-        update = update_seconds(cluster, own, *at)
-        return _layers(model, cluster, layout, layer, slower) + update
+        return _layers(model, cluster, layout) + update_seconds(cluster, own, *at)
+    moved = exchange(model, cluster, layout)
     waits = sharded(cluster, moved, own, one_pass(model, cluster, layout), *at)
-    return _pipeline(model, cluster, layout, layer) + sum(waits)
+    return _pipeline(model, cluster, layout) + sum(waits)
 
 
-def _pipeline(model: Model, cluster: Cluster, layout: Layout, layer: Layer) -> float:
-    count, layers = micro_batches(model, layout), layers_of(model, layout)
+def _pipeline(model: Model, cluster: Cluster, layout: Layout) -> float:
+    count, a_round = micro_batches(model, layout), layout.pipeline
+    seconds = stage_seconds(model, cluster, layout)
+
+    def makespan(number: int) -> float:
+        return pipeline_nodes(layout.schedule, a_round, number, layout.chunks).makespan(seconds)
+
+    if count <= 2 * a_round:
+        return makespan(count)
+    transfer, work = seconds[0], seconds[2:]
+    hidden = _HIDDEN * (work[0] + work[a_round * layout.chunks])
+    if layout.schedule == "1f1b" or 2 * transfer > hidden:
+        longer = makespan(2 * a_round)
+        return longer + (count / a_round - 2) * (longer - makespan(a_round))
+    busy = max(fsum(work[rank::a_round]) for rank in range(a_round))
+    return makespan(a_round) + (count - a_round) * busy
+
+
+def stage_seconds(model: Model, cluster: Cluster, layout: Layout) -> list[float]:
+    """The durations of a pipeline in s, as `pipeline_nodes` numbers them."""
+    layer, layers = layer_time(model, cluster, layout), layers_of(model, layout)
     head = head_seconds(model, cluster, layout)
     forward = [n * layer.forward_seconds for n in layers]
     backward = [n * layer.backward_seconds for n in layers]
     forward[-1] += head
     backward[-1] += 2 * head
-    transfer = transfer_seconds(model, cluster, layout)
-    seconds = [transfer, 0.0, *forward, *backward]
-
-    def makespan(number: int) -> float:
-        nodes = pipeline_nodes(layout.schedule, layout.pipeline, number, layout.chunks)
-        return nodes.makespan(seconds)
-
-    a_round = layout.pipeline
-    if count <= 2 * a_round:
-        return makespan(count)
-    if 2 * transfer > _TRIFLE * (forward[0] + backward[0]):
-        longer = makespan(2 * a_round)
-        return longer + (count / a_round - 2) * (longer - makespan(a_round))
-    ranks = range(a_round)
-    busy = max(fsum(forward[rank::a_round] + backward[rank::a_round]) for rank in ranks)
-    return makespan(a_round) + (count - a_round) * busy
+    return [transfer_seconds(model, cluster, layout), 0.0, *forward, *backward]
 
 
 @lru_cache(maxsize=256)
-def pipeline_nodes(schedule: str, ranks: int, micro_batches: int, chunks: int) -> _Nodes:
+def pipeline_nodes(schedule: str, ranks: int, micro_batches: int, chunks: int) -> Nodes:
     """Compile a pipeline of full backwards on two ranks or more. See [Note: programs without names].
 
     Duration 0 is a transfer, 1 none; then come the stages' forwards and their backwards.
     """
     order = make_order(schedule, ranks, micro_batches, chunks)
     stages = ranks * chunks
-    none = 0
-    first, second, duration = [none], [none], [1]
-    # (stage, micro-batch) → the node with which a tensor has arrived, by direction
-    arrived: tuple[dict[tuple[int, int | None], int], ...] = (
-        {(0, each): none for each in range(micro_batches)},
-        {(stages - 1, each): none for each in range(micro_batches)},
-    )
+    first, second, duration = [0], [0], [1]
+    # The node with which a tensor arrives: forwards of all stages, then backwards; -1 is not yet.
+    arrived = [[-1] * micro_batches for _ in range(2 * stages)]
+    arrived[0] = arrived[-1] = [0] * micro_batches
     sent: dict[tuple[int, int], int] = {}
-    tail, at, left = [none] * ranks, [0] * ranks, sum(map(len, order))
+    tail, at, left, node = [0] * ranks, [0] * ranks, sum(map(len, order)), 0
     while left:
         for rank, row in enumerate(order):
-            begin = at[rank]
-            for action in row[begin:]:
-                stage, back = action.stage, action.kind != FORWARD
-                ready = arrived[back].get((stage, action.micro_batch))
-                if ready is None:
+            last, step = tail[rank], at[rank]
+            for action in row[step:]:
+                stage, forward = action.stage, action.kind == FORWARD
+                micro_batch = action.micro_batch or 0
+                what = stage if forward else stages + stage
+                ready = arrived[what][micro_batch]
+                if ready < 0:
                     break
-                at[rank] += 1
-                first.append(tail[rank])
+                node, step = node + 1, step + 1
+                first.append(last)
                 second.append(ready)
-                duration.append(2 + back * stages + stage)
-                tail[rank] = len(first) - 1
-                other = stage - 1 if back else stage + 1
-                if 0 <= other < stages:
-                    link = rank, other % ranks
-                    first.append(tail[rank])
-                    second.append(sent.get(link, none))
+                duration.append(2 + what)
+                last = node
+                target = stage + 1 if forward else stage - 1
+                if 0 <= target < stages:
+                    link, node = (rank, target % ranks), node + 1
+                    first.append(last)
+                    second.append(sent.get(link, 0))
                     duration.append(0)
-                    sent[link] = len(first) - 1
-                    arrived[back][other, action.micro_batch] = len(first) - 1
-            left -= at[rank] - begin
-    return _Nodes(first, second, duration)
+                    sent[link] = node
+                    arrived[target if forward else stages + target][micro_batch] = node
+            left -= step - at[rank]
+            tail[rank], at[rank] = last, step
+    return Nodes(first, second, duration)
 
 
-def _layers(model: Model, cluster: Cluster, layout: Layout, layer: Layer, moved: Exchange) -> float:
+def _layers(model: Model, cluster: Cluster, layout: Layout) -> float:
     count, number = micro_batches(model, layout), model.layers
     order = rhythm(layout.stage, layout.offload, layout.replicas)
-    forward, backward = layer.forward_seconds, layer.backward_seconds
-    gather = moved.all_gather / number if order == 3 else 0.0
-    scatter = moved.reduce_scatter / number * (2 if order == 0 else 1)
     ran, pace = min(count, _PASSES), 0.0
-    seconds = [0.0, forward, backward, gather, scatter]
-    makespan = _layer_nodes(number, ran, accumulate=order < 2).makespan(seconds)
+    seconds = layer_seconds(model, cluster, layout)
+    makespan = layer_nodes(number, ran, accumulate=order < 2).makespan(seconds)
     if count > ran:
-        fewer = _layer_nodes(number, ran - 1, accumulate=order < 2)
+        fewer = layer_nodes(number, ran - 1, accumulate=order < 2)
         pace = makespan - fewer.makespan(seconds)
     head = 3 * head_seconds(model, cluster, layout)
     after = 0.0
     if order in (1, 2) and layout.replicas > 1:
         # The gather of the updated weights runs beside the next step's forward.
-        own = moved.all_gather / number
-        after = max(own, number * own - (number - 1) * forward)
+        own = exchange(model, cluster, layout).all_gather / number
+        after = max(own, number * own - (number - 1) * seconds[1])
     return makespan + (count - ran) * pace + count * head + after
 
 
+def layer_seconds(model: Model, cluster: Cluster, layout: Layout) -> list[float]:
+    """The durations of a layer in s, as `layer_nodes` numbers them."""
+    layer, at = layer_time(model, cluster, layout), (layout.stage, layout.offload, layout.replicas)
+    moved, order = exchange(model, cluster, layout), rhythm(*at)
+    moved = with_offload(cluster, moved, own_parameters(model, layout), *at)
+    gather = moved.all_gather / model.layers if order == 3 else 0.0
+    scatter = moved.reduce_scatter / model.layers * (2 if order == 0 else 1)
+    return [0.0, layer.forward_seconds, layer.backward_seconds, gather, scatter]
+
+
 @lru_cache(maxsize=64)
-def _layer_nodes(layers: int, passes: int, *, accumulate: bool) -> _Nodes:
-    """Compile passes over equal layers: forward, backward, gather and scatter are 1 to 4."""
+def layer_nodes(layers: int, passes: int, *, accumulate: bool) -> Nodes:
+    """Compile passes over equal layers. See [Note: programs without names].
+
+    Durations 1 to 4 are forward, backward, gather and scatter; 0 is none.
+    """
     policy = Policy(
         backward_prefetch=1, forward_prefetch=1, micro_batches=passes, accumulate=accumulate
     )
     plan = fsdp_plan((Unit(1.0, 2.0, 3.0, 4.0),) * layers, policy)
-    return _Nodes(plan.first, plan.second, [int(number) for number in plan.seconds])
+    return Nodes(plan.first, plan.second, [int(number) for number in plan.seconds])

@@ -126,7 +126,7 @@ def whole_step(model, cluster, layout):
     return step + update_seconds(cluster, own, *at)
 
 
-@pytest.mark.parametrize("text", ["a100-80,nodes=2,between=1GB/s", "h100-80,nvme_memory=2TB"])
+@pytest.mark.parametrize("text", ["a100-80,nodes=2,between=200MB/s", "h100-80,nvme_memory=2TB"])
 def test_a_shortened_simulation_takes_as_long_as_the_whole_step(text):
     model, cluster = model_named(SMALL), cluster_named(text)
     fits = [layout for layout, reason in layouts(model, cluster) if reason is None]
