@@ -85,22 +85,22 @@ def _sizes() -> tuple[Check, ...]:
         Check(
             "A trillion parameters need 800 V100, or 320 A100: the same memory",
             infinity, "TB", ABOUT, 800 * 32 / 1000, 320 * 80 / 1000,
-            "320 cards of 80 GB, against 800 of 32 GB",
+            "from 320 cards of 80 GB, against 800 of 32 GB",
         ),
         Check(
             "… which holds a trillion parameters",
             infinity, "TB", AT_MOST, 800 * 32 / 1000, 20 * _T / _TERA,
-            "20 B a parameter; what is left is for activations",
+            "at 20 B a parameter; what is left is for activations",
         ),
         Check(
             "A trillion parameters can be fine-tuned on one DGX-2",
             infinity, "TB", AT_MOST, DGX2.nvme_bytes / _TERA, alone.nvme / _TERA,
-            "20 B a parameter, all on NVMe",
+            "at 20 B a parameter, all on NVMe",
         ),
         Check(
             "32 trillion parameters on 512 V100, 32 nodes",
             infinity, "TB", AT_MOST, DGX2.nvme_bytes / _TERA, on_nvme.nvme / _TERA,
-            "20 B a parameter over 32 nodes' NVMe",
+            "at 20 B a parameter over 32 nodes' NVMe",
         ),
         Check(
             "… which is 50 times the 650 billion of 3D parallelism",
@@ -110,7 +110,7 @@ def _sizes() -> tuple[Check, ...]:
         Check(
             "… and 650 billion fit the memory of 512 V100",
             infinity, "TB", AT_MOST, v100s * 32 / 1000, 650 * _B * 20 / _TERA,
-            "20 B a parameter",
+            "at 20 B a parameter",
         ),
         Check(
             "One DGX-2 trains 700 times what PyTorch trains",
@@ -148,22 +148,22 @@ def _speeds() -> tuple[Check, ...]:
         Check(
             "More than 25 PFLOP/s on 512 V100 is 40 % of their peak",
             infinity, "%", ABOUT, 40, 100 * 25 / peak,
-            "25 over 512 times 125 TFLOP/s",
+            "from 25 over 512 times 125 TFLOP/s",
         ),
         Check(
             "… and so fast are 10 trillion parameters (43 TFLOP/s a card)",
             infinity, "PFLOP/s", AT_LEAST, 25, 43 * 512 / 1000,
-            f"43 {cards}: the 25 are reached with fewer parameters",
+            f"from 43 {cards}: the 25 are reached with fewer parameters",
         ),
         Check(
             "… and 20 trillion (34 TFLOP/s a card)",
             infinity, "PFLOP/s", AT_LEAST, 25, 34 * 512 / 1000,
-            f"34 {cards}: fewer tokens fit, so each byte read serves fewer operations",
+            f"from 34 {cards}: fewer tokens fit, so each byte read serves fewer operations",
         ),
         Check(
             "15 PFLOP/s on 400 V100 is more than 30 % of their peak",
             zero, "%", AT_LEAST, 30, 100 * 15 * _PETA / (400 * V100),
-            "15 over 400 times 125 TFLOP/s: 30 to the digit, so the 15 are rounded down",
+            "from 15 over 400 times 125 TFLOP/s: 30 to the digit, so the 15 are rounded down",
         ),
         Check(
             "… 10 times the baseline, which reaches less than 5 % (from memory)",
@@ -173,12 +173,12 @@ def _speeds() -> tuple[Check, ...]:
         Check(
             "173 TFLOP/s on an A100 is 55 %",
             fsdp, "%", ABOUT, 55, 100 * 173 * _TERA / A100,
-            "173 over 312",
+            "from 173 over 312",
         ),
         Check(
             "186 TFLOP/s on an A100 is 60 %",
             fsdp, "%", ABOUT, 60, 100 * 186 * _TERA / A100,
-            "186 over 312",
+            "from 186 over 312",
         ),
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def _timelines() -> tuple[Check, ...]:
         Check(
             "More than 40 TFLOP/s with 10 billion parameters on one V100",
             offload, "TFLOP/s", AT_LEAST, 40, useful / late,
-            "6 FLOP a parameter and token over our timeline with a delayed update",
+            "at 6 FLOP a parameter and token over our timeline with a delayed update",
         ),
         Check(
             "A delayed update makes micro-batches of 8 at least 1.12 times as fast",
