@@ -3,6 +3,7 @@
 import pytest
 from chapters.execute import Executed, execute
 
+from shardbook.planner.placements import EDGES, FORWARD_BACKWARD, STATES
 from shardbook.schedules.core import simulate
 from shardbook.schedules.offload import PrefetchLayer, prefetch_plan
 
@@ -44,6 +45,36 @@ def test_placements_by_hand(page: Executed) -> None:
         "4", "3", "1", "6", "6",
     )  # fmt: skip
     assert answer(page, "at most four bytes") == "4: one crosses nothing, 3 cross four."
+
+
+def test_a_flow_to_each_state_proves_the_bound(page: Executed) -> None:
+    """Augmenting paths of one byte at a time, along edges in either direction (S44)."""
+
+    def flow(target: str) -> int:
+        room: dict[tuple[str, str], int] = {}
+        for source, end, size in EDGES:
+            for pair in ((source, end), (end, source)):
+                room[pair] = room.get(pair, 0) + size
+        sent = 0
+        while True:
+            came: dict[str, str] = {FORWARD_BACKWARD: ""}
+            queue = [FORWARD_BACKWARD]
+            for node in queue:
+                for (start, end), left in room.items():
+                    if start == node and left and end not in came:
+                        came[end] = node
+                        queue.append(end)
+            if target not in came:
+                return sent
+            sent, node = sent + 1, target
+            while came[node]:
+                room[came[node], node] -= 1
+                room[node, came[node]] += 1
+                node = came[node]
+
+    flows = {state: flow(state) for state in STATES}
+    assert (page.said["flow"], page.said["flow_p16"]) == ("4", "6")
+    assert flows == {"p16": 6, "g16": 4, "p32": 4, "m32": 4, "v32": 4}
 
 
 def test_the_step_in_time(page: Executed) -> None:
