@@ -4,9 +4,20 @@ from fractions import Fraction
 
 import click
 
-from shardbook.commands.options import COUNT, FLOPS, RATE, json_option, print_json, print_table
+from shardbook.commands.options import (
+    BYTES,
+    COUNT,
+    FLOPS,
+    RATE,
+    json_option,
+    print_json,
+    print_table,
+)
 from shardbook.errors import InputError, whole
-from shardbook.numbers.units import format_bytes
+from shardbook.ledger.fits import MOST_CARD_BYTES
+from shardbook.ledger.stages import MOST_PARAMETERS, MOST_RANKS
+from shardbook.ledger.tiers import SCHEMES, TIERS, Node, held, largest_by_tier
+from shardbook.numbers.units import format_bytes, format_count
 from shardbook.planner.bandwidth import KINDS, efficiency, intensity, required_bandwidth
 from shardbook.planner.placements import placements
 
@@ -87,5 +98,72 @@ def bandwidth(
         [
             [kind, f"{works:,.0f}", f"{format_bytes(rate)}/s", f"{share:.1%}"]
             for kind, works, rate, share in rows
+        ],
+    )
+
+
+@command.command("tiers")
+@click.argument("parameters", type=COUNT)
+@click.option("--cards", type=COUNT, default="1", show_default=True, help="Cards of a node.")
+@click.option("--nodes", type=COUNT, default="1", show_default=True, help="Equal nodes.")
+@click.option("--card", type=BYTES, default="80GB", show_default=True, help="A card's memory.")
+@click.option("--cpu", type=BYTES, default="512GB", show_default=True, help="A node's CPU memory.")
+@click.option("--nvme", type=BYTES, default="0", show_default=True, help="A node's NVMe.")
+@click.option("--reserve", type=BYTES, default="0", show_default=True, help="Kept free on a card.")
+@click.option("--recipe", help="Bytes a parameter, as in `shardbook ledger`; else each its own.")
+@json_option
+def tiers(
+    parameters: Fraction,
+    cards: Fraction,
+    nodes: Fraction,
+    card: Fraction,
+    cpu: Fraction,
+    nvme: Fraction,
+    reserve: Fraction,
+    recipe: str | None,
+    as_json: bool,
+) -> None:
+    """What each system keeps on GPU, CPU and NVMe for a model of so many PARAMETERS, and if it fits."""
+    model = whole("parameters", parameters, 1, MOST_PARAMETERS)
+    hosts = whole("nodes", nodes, 1, MOST_RANKS)
+    node = Node(
+        whole("cards", cards, 1, MOST_RANKS),
+        whole("card", card, 1, MOST_CARD_BYTES),
+        whole("CPU memory", cpu, 0, MOST_CARD_BYTES),
+        whole("NVMe", nvme, 0, MOST_CARD_BYTES),
+        whole("reserve", reserve, 0, MOST_CARD_BYTES),
+    )
+    found = [
+        (
+            scheme,
+            held(scheme, model, node, nodes=hosts, recipe=recipe),
+            largest_by_tier(scheme, node, nodes=hosts, recipe=recipe),
+        )
+        for scheme in SCHEMES.values()
+    ]
+    if as_json:
+        print_json(
+            [
+                {
+                    "scheme": scheme.name,
+                    "bytes": {tier: here.of(tier) for tier in TIERS},
+                    "fits": here.fits,
+                    "too_full": list(here.too_full),
+                    "largest_parameters": largest.parameters,
+                }
+                for scheme, here, largest in found
+            ]
+        )
+        return
+    print_table(
+        ["system", "each card", "CPU", "NVMe", "no room", "largest model"],
+        [
+            [
+                scheme.title,
+                *(format_bytes(here.of(tier), 3) for tier in TIERS),
+                ", ".join(here.too_full) or "–",
+                format_count(largest.parameters, 3),
+            ]
+            for scheme, here, largest in found
         ],
     )

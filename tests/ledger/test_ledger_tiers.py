@@ -1,11 +1,14 @@
 """What each tier holds, against the byte counts of the papers' recipes and a search by hand."""
 
+import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardbook.commands.offload import command
 from shardbook.errors import InputError
 from shardbook.ledger.tiers import (
     CPU,
@@ -126,3 +129,37 @@ def test_impossible_nodes_are_refused():
         Node(1, 10, 0, reserve_bytes=10)
     with pytest.raises(InputError, match="NVMe"):
         Node(1, 10, 0, -1)
+
+
+FOUR = ["tiers", "70B", "--cards", "4", "--cpu", "512GB", "--nvme", "2TB"]
+
+
+def test_the_command_says_where_70b_fits_on_four_cards():
+    """(S15)"""
+    rows = json.loads(CliRunner().invoke(command, [*FOUR, "--json"]).output)
+    assert {row["scheme"] for row in rows if row["fits"]} == {"zero-3-nvme", "infinity-nvme"}
+    nvme = next(row for row in rows if row["scheme"] == "zero-3-nvme")
+    assert nvme["bytes"] == {"GPU": 35 * B, "CPU": 140 * B, "NVMe": 840 * B}
+    assert nvme["largest_parameters"] == 4 * 80 * B // 2  # the cards are full before the NVMe
+
+
+def test_the_commands_table_has_a_line_for_each_system():
+    lines = CliRunner().invoke(command, FOUR).output.splitlines()
+    assert len(lines) == 1 + len(SCHEMES)
+    assert "140 GB" in lines[4] and "GPU, CPU" in lines[4]
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["--cards", "0"], "cards"),
+        (["--cards", "1.5"], "cards"),
+        (["--reserve", "80GB"], "reserve"),
+        (["--recipe", "none"], "recipe"),
+        (["--cpu", "many"], "--cpu"),
+    ],
+)
+def test_bad_tiers_are_refused(more, named):
+    error = CliRunner().invoke(command, [*FOUR, *more]).exception
+    assert isinstance(error, InputError)
+    assert error.argument == named
