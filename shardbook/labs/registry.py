@@ -8,12 +8,13 @@ from shardbook.labs.lab_n45 import N45
 from shardbook.labs.lab_n46 import N46
 from shardbook.labs.lab_n47 import N47
 from shardbook.labs.lab_n48 import N48
+from shardbook.labs.lab_offload import OFFLOAD
 from shardbook.labs.lab_plan import PLAN
 from shardbook.labs.lab_pp import PP
 from shardbook.labs.lab_tp import TP
 from shardbook.labs.tasks import Lab, Task
 
-LABS: Final = {lab.id: lab for lab in (N44, N45, N46, N47, N48, PP, TP, PLAN)}
+LABS: Final = {lab.id: lab for lab in (N44, N45, N46, N47, N48, PP, TP, OFFLOAD, PLAN)}
 
 #: task id → task, over all labs
 TASKS: Final = {task.id: task for lab in LABS.values() for task in lab.tasks}
