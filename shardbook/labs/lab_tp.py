@@ -8,7 +8,7 @@ _CUT: Final = Task(
     "tp.1",
     "Cut a linear",
     "cut_linear",
-    30,
+    25,
     (
         Criterion(
             "columns",
@@ -48,7 +48,7 @@ _MLP: Final = Task(
     "tp.2",
     "An MLP with one sum each way",
     "mlp_program",
-    75,
+    60,
     (
         Criterion(
             "forward",
@@ -94,7 +94,7 @@ _ATTENTION: Final = Task(
     "tp.3",
     "Attention by heads",
     "attention_program",
-    75,
+    55,
     (
         Criterion(
             "heads",
@@ -140,7 +140,7 @@ _SEQUENCE: Final = Task(
     "tp.4",
     "Sequence parallelism",
     "sequence_program",
-    60,
+    45,
     (
         Criterion(
             "forward",
@@ -181,7 +181,7 @@ _LOSS: Final = Task(
     "tp.5",
     "The loss, with as little sent as possible",
     "loss_program",
-    75,
+    55,
     (
         Criterion(
             "loss",
