@@ -9,14 +9,16 @@ import functools
 import importlib
 import inspect
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
 _ONE_AT_A_TIME = threading.RLock()
 
-#: what is switched off now: name → the function's own code
-_own: dict[str, CodeType] = {}
+#: what is switched off now, with its own code
+_own: dict[FunctionType, CodeType] = {}
+#: what may remember results of functions that were switched off
+_caches: set[Any] = set()
 
 
 @contextlib.contextmanager
@@ -24,15 +26,14 @@ def blocked(names: Iterable[str], task: str) -> Iterator[None]:
     """Make the functions ``module:name`` or ``module:Class.name`` raise; restore them at the end."""
     functions = {name: resolve(name) for name in names}
     with _ONE_AT_A_TIME:
-        kept = {name: function.__code__ for name, function in functions.items()}
+        kept = {function: function.__code__ for function in functions.values()}
         _own.update(kept)
         try:
             for name, function in functions.items():
                 function.__code__ = _refusal(name, task, function.__code__)
             yield
         finally:
-            for name, function in functions.items():
-                function.__code__ = kept[name]
+            _give(kept)
             _own.clear()
 
 
@@ -40,15 +41,19 @@ def blocked(names: Iterable[str], task: str) -> Iterator[None]:
 def lifted() -> Iterator[None]:
     """Give back what is switched off, for judging with it; no code of a student may run in here."""
     with _ONE_AT_A_TIME:
-        functions = {name: resolve(name) for name in _own}
-        refusing = {name: function.__code__ for name, function in functions.items()}
+        refusing = {function: function.__code__ for function in _own}
         try:
-            for name, function in functions.items():
-                function.__code__ = _own[name]
+            _give(_own)
             yield
         finally:
-            for name in functions:
-                resolve(name).__code__ = refusing[name]
+            _give(refusing)
+            for cache in _caches:
+                cache.cache_clear()
+
+
+def _give(codes: Mapping[FunctionType, CodeType]) -> None:
+    for function, code in codes.items():
+        function.__code__ = code
 
 
 def resolve(name: str) -> FunctionType:
@@ -65,6 +70,7 @@ def resolve(name: str) -> FunctionType:
             thing = thing.func
         if hasattr(thing, "cache_clear"):  # what it remembers would still be handed out
             thing.cache_clear()
+            _caches.add(thing)
             thing = thing.__wrapped__
     if not isinstance(thing, FunctionType):
         raise TypeError(f"{name} is no function that can be switched off")

@@ -8,7 +8,7 @@ _CARD: Final = Task(
     "plan.1",
     "What a card holds",
     "card_bytes",
-    45,
+    40,
     (
         Criterion(
             "weights of a card",
@@ -47,7 +47,7 @@ _RINGS: Final = Task(
     "plan.2",
     "Who is with whom, and over which link",
     "rings",
-    40,
+    30,
     (
         Criterion(
             "groups",
@@ -74,7 +74,7 @@ _LIMIT: Final = Task(
     "plan.3",
     "Why a layout fails",
     "first_limit",
-    30,
+    20,
     (
         Criterion(
             "degrees",
@@ -113,7 +113,7 @@ _DEAL: Final = Task(
     "plan.4",
     "The batch, dealt out",
     "deal",
-    25,
+    15,
     (
         Criterion(
             "replicas",
@@ -146,7 +146,7 @@ _CHOOSE: Final = Task(
     "plan.5",
     "The planner",
     "choose",
-    120,
+    100,
     (
         Criterion(
             "can be set up",
@@ -191,7 +191,7 @@ _RENT: Final = Task(
     "plan.6",
     "The cheapest rent",
     "rent",
-    45,
+    35,
     (
         Criterion(
             "enough memory",

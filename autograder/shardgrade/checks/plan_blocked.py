@@ -24,6 +24,8 @@ LIMITS: Final = (*_functions("shardbook.planner.layouts"), *MEMORY)
 PLANNER: Final = (
     *_functions(
         "shardbook.planner.plan",
+        "shardbook.planner.search",
+        "shardbook.planner.choosing",
         "shardbook.planner.steptime",
         "shardbook.planner.simulated",
     ),
