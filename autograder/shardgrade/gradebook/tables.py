@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +22,11 @@ from sqlalchemy import (
     create_engine,
     event,
     inspect,
+    make_url,
     select,
 )
 
+from shardbook.errors import InputError
 from shardgrade.course import GraderError
 from shardgrade.layout import Layout
 
@@ -84,17 +87,34 @@ def engine_of(layout: Layout) -> Engine:
 
     Raises:
         GraderError: the database's driver is not installed, or the address can't be read.
+        InputError: it is PostgreSQL with another encoding than Unicode (when it is connected to).
     """
     from sqlalchemy.exc import ArgumentError
 
     try:
-        engine = create_engine(layout.db_url, connect_args={"timeout": 30} if layout.sqlite else {})
-    except (ArgumentError, ModuleNotFoundError) as error:
+        url = make_url(layout.db_url)
+        engine = create_engine(url, connect_args={"timeout": 30} if layout.sqlite else {})
+    except ArgumentError as error:
         raise GraderError(f"--db-url {layout.db_url}: {error}") from None
+    except ModuleNotFoundError as error:
+        raise GraderError(f"--db-url {url}: {error}") from None
+    if engine.dialect.name == "postgresql":
+        # First of all: SQLAlchemy itself fails at such a database's first answer.
+        event.listen(engine, "connect", partial(_check_encoding, str(url)), insert=True)
     if layout.sqlite:
         event.listen(engine, "connect", _begin_ourselves)
         event.listen(engine, "begin", _begin)
     return engine
+
+
+def _check_encoding(url: str, connection: Any, _record: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_encoding")
+        (name,) = cursor.fetchone()
+    encoding = name.decode() if isinstance(name, bytes) else name
+    if encoding != "UTF8":
+        made = "make one with createdb --encoding=UTF8 --template=template0 NAME"
+        raise InputError("db-url", url, f"its encoding is {encoding}, not Unicode: {made}")
 
 
 # Python's sqlite3 begins a transaction before the first change only: statements that make or drop a

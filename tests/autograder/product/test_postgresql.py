@@ -5,13 +5,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import made_course
 import pytest
 from made_course import grade, hand_in, make
+from shardgrade import cli
 from shardgrade.gradebook import backup
 from shardgrade.layout import open_layout
+from sqlalchemy import create_engine
 
 PROGRAMS = [shutil.which(name) for name in ("initdb", "pg_ctl")]
 
@@ -45,6 +48,25 @@ def url() -> Iterator[str]:
             yield f"postgresql+psycopg://staff@/postgres?host={home}"
         finally:
             call(pg_ctl, "-D", f"{home}/d", "-m", "immediate", "stop")
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_is_not_in_unicode_is_refused_in_one_line(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str
+) -> None:
+    name = encoding.lower()
+    with closing(create_engine(url, isolation_level="AUTOCOMMIT").connect()) as connection:
+        made = f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0"
+        connection.exec_driver_sql(made)
+    layout = make(tmp_path, {"ann": {"t1": 1}})
+    other = url.replace("/postgres?", f"/{name}?").replace("staff@", "staff:secret@")
+    for command in ("grade", "report"):
+        words = [command, "--assignment", made_course.NAME, "--course", str(layout.root)]
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*words, "--db-url", other])
+        said = capsys.readouterr().err
+        assert ended.value.code == 2 and said.count("\n") == 1
+        assert f"its encoding is {encoding}, not Unicode" in said and "secret" not in said
 
 
 def test_it_holds_what_a_file_holds_and_a_backup_brings_it_back(url: str, tmp_path: Path) -> None:
