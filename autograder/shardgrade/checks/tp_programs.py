@@ -44,6 +44,12 @@ def _blocks(counts: Sequence[int], gates: Sequence[bool]) -> Callable[[Random], 
     return lambda rng: [(count, gated) for count in counts for gated in gates]
 
 
+def _stack(rng: Random) -> Iterable[Case]:
+    for switch in (False, True):
+        yield 2, switch
+        yield rng.randint(3, 5), switch
+
+
 def _counted(case: Case) -> Iterable[Layer]:
     """More than one rank: alone, nothing is sent."""
     return [mlp_stack(case[0], case[1], ranks, biased=False) for ranks in (2, 3)]
@@ -134,7 +140,7 @@ MLP_PROGRAM: Final = HiddenCheck(
         ),
         Probe(
             "stack",
-            _blocks((2, 4), (False, True)),
+            _stack,
             on(_stacks(), equal(FORWARD), equal(BACKWARD, "dx")),
         ),
     ),
@@ -153,7 +159,7 @@ SEQUENCE_PROGRAM: Final = HiddenCheck(
         Probe("memory", _blocks((1,), (True,)), _memory),
         Probe(
             "stack",
-            _blocks((2, 3), (False, True)),
+            _stack,
             on(_tokens(), equal(FORWARD), equal(BACKWARD, "dx")),
         ),
     ),
