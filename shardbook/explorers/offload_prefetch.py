@@ -144,7 +144,20 @@ def _sentence(runs: list[Run], depth: int, layers: int, times: dict[str, float])
 
 
 def _stage(name: str, label: str, default: str) -> Number:
-    stops = ("1ms", "2ms", "3ms", "4ms", "6ms", "8ms", "10ms", "15ms", "20ms", "40ms")
+    stops = (
+        "1ms",
+        "2ms",
+        "4ms",
+        "6ms",
+        "8ms",
+        "10ms",
+        "15ms",
+        "20ms",
+        "30ms",
+        "45ms",
+        "60ms",
+        "100ms",
+    )
     return Number(name, label, default, stops, 1e-6, 100, integer=False, kind="seconds", unit="s")
 
 

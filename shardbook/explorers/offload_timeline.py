@@ -21,7 +21,7 @@ _KINDS: Final = {
     "F": (GPU, "forward", "", "0.1"),
     "B": (GPU, "backward", "", "0.3"),
     "D": (DOWN, "gradients leave", "gradients", ""),
-    "Adam": (CPU, "Adam", "", "0.5"),
+    "Adam": (CPU, "Adam", "", "0.2"),
     "U": (UP, "weights return", "weights", ""),
 }
 _ROWS: Final = {GPU: "GPU", DOWN: "GPU to CPU", CPU: "CPU", UP: "CPU to GPU"}
