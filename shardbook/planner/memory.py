@@ -9,6 +9,9 @@ the libraries' own buffers are not in it: leave room for them.
 
 [Note: units] What is gathered and reduced at once is a layer; with NVMe it is a matrix, as
 ZeRO-Infinity fetches operator by operator (SC 2021, §5.1.3 and §6).
+
+[Note: checkpoints] With NVMe and full recomputation the layers' inputs lie in the host's memory, as
+in ZeRO-Infinity (SC 2021, §5.1.2); the card has that in use and that on its way.
 """
 
 from dataclasses import dataclass
@@ -53,31 +56,40 @@ class States:
 
 
 @dataclass(frozen=True, slots=True)
+class Activations:
+    """Activations and logits on a card, and B that its host keeps. See [Note: checkpoints]."""
+
+    card: Part
+    host_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Peak:
     """What the fullest rank holds at the peak, and what leaves its card for host or NVMe."""
 
     states: States
-    activations: Part
+    activations: Activations
 
     @property
     def pieces(self) -> tuple[tuple[str, int], ...]:
         """Bytes (B) on the card by category."""
-        return self.states.card.pieces + self.activations.pieces
+        return self.states.card.pieces + self.activations.card.pieces
 
     @property
     def bytes(self) -> int:
         """All bytes (B) of the peak on the card."""
-        return self.states.card.bytes + self.activations.bytes
+        return self.states.card.bytes + self.activations.card.bytes
 
     @property
     def largest(self) -> str:
         """What takes most bytes, master weights and moments together as optimizer states."""
-        return max(self.states.card.largest, self.activations.largest, key=lambda each: each[1])[0]
+        held, used = self.states.card.largest, self.activations.card.largest
+        return held[0] if held[1] >= used[1] else used[0]
 
     @property
     def host_bytes(self) -> int:
         """Bytes (B) that the host keeps for this card."""
-        return self.states.host_bytes
+        return self.states.host_bytes + self.activations.host_bytes
 
     @property
     def nvme_bytes(self) -> int:
@@ -89,34 +101,30 @@ def peak_memory(model: Model, layout: Layout, recipe: str = DEFAULT_RECIPE) -> P
     """Return the peak of the first or the last pipeline rank, whichever is more (S71)."""
     return Peak(
         states(model, layout, layout.stage, layout.offload, recipe),
-        activations(model, layout, layout.recompute),
+        activations(model, layout, layout.recompute, layout.offload),
     )
 
 
 def too_large(cluster: Cluster, peak: Peak, usable: float) -> str | None:
     """Why a peak does not fit card, host or NVMe, in a few words, or None."""
     room = cluster.card.memory * usable
-    return no_room_on_card(room, peak.states.card, peak.activations) or no_room_beside(
-        cluster, peak.states
-    )
+    reason = no_room_on_card(room, peak.states, peak.activations)
+    return reason or no_room_beside(cluster, peak.states, peak.activations)
 
 
-def no_room_on_card(room: float, held: Part, used: Part) -> str | None:
+def no_room_on_card(room: float, held: States, used: Activations) -> str | None:
     """Why states and activations together do not fit ``room`` (B), or None."""
-    if held.bytes + used.bytes <= room:
+    if held.card.bytes + used.card.bytes <= room:
         return None
-    most = held.largest if held.largest[1] >= used.largest[1] else used.largest
-    return f"does not fit the card: {most[0]} are the most"
+    return f"does not fit the card: {Peak(held, used).largest} are the most"
 
 
-def no_room_beside(cluster: Cluster, held: States) -> str | None:
+def no_room_beside(cluster: Cluster, held: States, used: Activations) -> str | None:
     """Why a node's host or NVMe can't keep what its cards offload, or None."""
-    for name, size, room in (
-        ("host", held.host_bytes, cluster.host_memory),
-        ("NVMe", held.nvme_bytes, cluster.nvme_memory),
-    ):
-        if size * cluster.cards > room:
-            return f"offloaded states do not fit the {name}"
+    if (held.host_bytes + used.host_bytes) * cluster.cards > cluster.host_memory:
+        return f"offloaded {'states' if held.host_bytes else 'checkpoints'} do not fit the host"
+    if held.nvme_bytes * cluster.cards > cluster.nvme_memory:
+        return "offloaded states do not fit the NVMe"
     return None
 
 
@@ -200,35 +208,48 @@ def _shares(recipe: str) -> tuple[Fraction, Fraction]:
     return shares["weights"], shares["gradients"]
 
 
-def activations(model: Model, layout: Layout, recompute: str) -> Part:
-    """The activations and logits of a layout with another recomputation than its own."""
+def activations(model: Model, layout: Layout, recompute: str, offload: str) -> Activations:
+    """The activations of a layout with another recomputation and offload than its own."""
     counts = layers_of(model, layout)
-    held = in_flight(layout, micro_batches(model, layout)) * max(counts)
+    first = in_flight(layout, micro_batches(model, layout)) * max(counts)
+    last = counts[-1] * layout.chunks if layout.pipeline > 1 else first
+    leave = offload == "nvme" and recompute == "full"
     return _activations(
-        model, layout.tensor, layout.context, layout.micro_batch, recompute, held,
-        counts[-1] * layout.chunks if layout.pipeline > 1 else held,
-    )  # fmt: skip
+        model, layout.tensor, layout.context, layout.micro_batch, recompute, first, last, leave
+    )
+
+
+def checkpoint_bytes(model: Model, layout: Layout) -> int:
+    """B of one layer's input on each card: what full recomputation keeps of a micro-batch."""
+    return _kept(model, layout.tensor, layout.context, layout.micro_batch, "full")
 
 
 @lru_cache(maxsize=1 << 12)
 def _activations(
-    model: Model, tensor: int, context: int, micro_batch: int, recompute: str, first: int, last: int
-) -> Part:
+    model: Model, tensor: int, context: int, micro_batch: int, recompute: str,
+    first: int, last: int, leave: bool,
+) -> Activations:  # fmt: skip
     """``first``, ``last``: layers times micro-batches that these pipeline ranks hold."""
-    shape = Shape(micro_batch, model.sequence, model.hidden, model.layers, model.heads)
-    more = (model.active - 1) * _MLP_TERM * shape.elements // tensor
-    split = dict.fromkeys(("none", "selective", "full"), 0)
-    for name in split:
-        size = layer_bytes(
-            shape, tensor_parallel=tensor, sequence_parallel=True, recompute=name
-        ) + (more if name != "full" else 0)
-        split[name] = -(-size // context)
     logits = _LOGIT_BYTES * micro_batch * model.sequence * model.vocabulary // (tensor * context)
-    working = (split["selective"] - split["full"]) * (recompute == "full")
-    kept = split[recompute]
+    kept = _kept(model, tensor, context, micro_batch, recompute)
+    working = 0
+    if recompute == "full":
+        working = _kept(model, tensor, context, micro_batch, "selective") - kept
+    away = first * kept if leave else 0
+    if leave:
+        first, last = min(first, _GATHERED), min(last, _GATHERED)
     if first * kept >= last * kept + logits:
-        return _part({"activations": first * kept + working, "logits": 0})
-    return _part({"activations": last * kept + working, "logits": logits})
+        return Activations(_part({"activations": first * kept + working, "logits": 0}), away)
+    return Activations(_part({"activations": last * kept + working, "logits": logits}), away)
+
+
+def _kept(model: Model, tensor: int, context: int, micro_batch: int, recompute: str) -> int:
+    """B that a layer keeps on each card of a micro-batch."""
+    shape = Shape(micro_batch, model.sequence, model.hidden, model.layers, model.heads)
+    size = layer_bytes(shape, tensor_parallel=tensor, sequence_parallel=True, recompute=recompute)
+    if recompute != "full":
+        size += (model.active - 1) * _MLP_TERM * shape.elements // tensor
+    return -(-size // context)
 
 
 def _part(sizes: dict[str, int]) -> Part:

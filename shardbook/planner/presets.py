@@ -1,8 +1,7 @@
 """Models and cards by name, with their sources; or written as ``key=value`` lists.
 
-A model is a transformer's shape with the sequence and batch it is trained with. Peaks are dense
-BF16 (FP16 on V100) with FP32 accumulation. Prices a card-hour are those of the source lectures'
-cost exercise, not quotes.
+A model is a transformer's shape with its sequence and batch. Peaks are dense BF16 (FP16 on V100)
+with FP32 accumulation. Prices a card-hour are those of the source lectures' exercise, not quotes.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -108,7 +107,6 @@ def _gpt(name: str, layers: int, hidden: int, heads: int, batch: int, source: st
 
 
 _MEGATRON: Final = "Narayanan et al., SC 2021, Table 1"
-
 #: size → layers, hidden, heads, batch in sequences, TP, PP, cards, TFLOP/s a card as reported
 MEGATRON_TABLE: Final = {
     "megatron-1.7b": (24, 2304, 24, 512, 1, 1, 32, 137),

@@ -30,7 +30,7 @@ from shardbook.planner.memory import (
     states,
 )
 from shardbook.planner.presets import Cluster, Model
-from shardbook.planner.steptime import Exchange, exchange, one_pass, own_parameters, sharded
+from shardbook.planner.steptime import Exchange, Pass, exchange, one_pass, own_parameters, sharded
 
 #: step times within this part of each other count as equal
 TIE: Final = 0.02
@@ -114,12 +114,12 @@ def search(model: Model, cluster: Cluster, limits: Limits, recipe: str) -> Found
 class _Shardings:
     """What stage and offload decide, the same for all micro-batches and recomputations.
 
-    ``each``: stage, offload, states, why a node can't keep what leaves, complexity.
+    ``each``: stage, offload, states, complexity.
     """
 
     moved: Exchange
     own: float
-    each: list[tuple[int, str, States, str | None, int]]
+    each: list[tuple[int, str, States, int]]
 
 
 def _shardings(
@@ -129,7 +129,7 @@ def _shardings(
     for stage, offload in pairs:
         held = states(model, layout, stage, offload, recipe)
         more = sharding_complexity(stage, offload, layout.replicas)
-        each.append((stage, offload, held, no_room_beside(cluster, held), more))
+        each.append((stage, offload, held, more))
     return _Shardings(exchange(model, cluster, layout), own_parameters(model, layout), each)
 
 
@@ -141,25 +141,26 @@ def _judge(
     before, after = _made(one)[:5], _made(one)[7:10]
     plain = one.complexity - sharding_complexity(one.stage, one.offload, replicas)
     plain -= RECOMPUTE.index(one.recompute)
-    used = [activations(model, one, recompute) for recompute in limits.recompute]
-    smallest = min(part.bytes for part in used)
-    if smallest + min(states_.card.bytes for _, _, states_, _, _ in held.each) > room:
-        passes = []
-    else:
-        passes = [
-            one_pass(model, cluster, Layout(*before, 0, recompute, *after))
-            for recompute in limits.recompute
-        ]
+    used = {
+        (offload, recompute): activations(model, one, recompute, offload)
+        for offload in dict.fromkeys(offload for _, offload, _, _ in held.each)
+        for recompute in limits.recompute
+    }
+    passes: dict[str, Pass] = {}
     add = found.fitting.append
-    for stage, offload, kept, beside, more in held.each:
-        for at, recompute in enumerate(limits.recompute):
+    for stage, offload, kept, more in held.each:
+        for recompute in limits.recompute:
             found.considered += 1
             made = (*before, stage, recompute, *after, offload)
-            reason = no_room_on_card(room, kept.card, used[at]) or beside
+            part = used[offload, recompute]
+            reason = no_room_on_card(room, kept, part) or no_room_beside(cluster, kept, part)
             if reason is not None:
-                found.reject(reason, made, kept.card.bytes + used[at].bytes)
+                found.reject(reason, made, kept.card.bytes + part.card.bytes)
                 continue
-            done = passes[at]
+            done = passes.get(recompute)
+            if done is None:
+                done = one_pass(model, cluster, Layout(*before, stage, recompute, *after))
+                passes[recompute] = done
             data, away = sharded(cluster, held.moved, held.own, done, stage, offload, replicas)
             complexity = plain + more + RECOMPUTE.index(recompute)
             add((rank(done.base_seconds + data + away, complexity, len(found.fitting)), made))

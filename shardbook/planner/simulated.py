@@ -14,6 +14,7 @@ from math import fsum
 from typing import Final
 
 from shardbook.planner.layouts import Layout, layers_of, micro_batches
+from shardbook.planner.memory import checkpoint_bytes
 from shardbook.planner.presets import Cluster, Model
 from shardbook.planner.steptime import (
     exchange,
@@ -165,7 +166,8 @@ def layer_seconds(model: Model, cluster: Cluster, layout: Layout) -> list[float]
     """The durations of a layer in s, as `layer_nodes` numbers them."""
     layer, at = layer_time(model, cluster, layout), (layout.stage, layout.offload, layout.replicas)
     moved, order = exchange(model, cluster, layout), rhythm(*at)
-    moved = with_offload(cluster, moved, own_parameters(model, layout), *at)
+    kept = checkpoint_bytes(model, layout) * model.layers if layer.full else 0
+    moved = with_offload(cluster, moved, own_parameters(model, layout), kept, *at)
     gather = moved.all_gather / model.layers if order == 3 else 0.0
     scatter = moved.reduce_scatter / model.layers * (2 if order == 0 else 1)
     return [0.0, layer.forward_seconds, layer.backward_seconds, gather, scatter]

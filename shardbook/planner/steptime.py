@@ -9,23 +9,21 @@ unless it runs on the host.
 
 [Note: offload] What leaves the card moves with the collectives, each card its own part: weights
 come up before they are gathered and gradients go down once they are scattered, on links of their
-own, so that the slowest of them sets the pace (ZeRO-Infinity, SC 2021, §5 and §6). Then the host
-updates, and nothing of that is hidden.
+own, so that the slowest of them sets the pace (ZeRO-Infinity, SC 2021, §5 and §6); checkpoints that
+lie in the host's memory share the way up. Then the host updates, and nothing of that is hidden.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 from shardbook.planner.layouts import Layout, layers_of, leaves_the_card, micro_batches
-from shardbook.planner.memory import split_parameters
+from shardbook.planner.memory import checkpoint_bytes, split_parameters
 from shardbook.planner.presets import Cluster, Model
 
 _HALF: Final = 2
 #: Adam on a DGX-2's CPUs: 10 billion parameters in 2.57 s (ZeRO-Offload, ATC 2021, Table 4)
 HOST_UPDATES: Final = 10e9 / 2.57
-#: an update from NVMe reads master weight, moments and gradient, and writes them and the weight but
-#: for the gradient, in B a parameter
-_SWAPPED: Final = 14 + 14
+_SWAPPED: Final = 14 + 14  # B read (all but the weight) and written (all but the gradient) on NVMe
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,8 @@ class Pass:
     """What a step takes whatever is sharded and offloaded, in s.
 
     ``base``: compute, tensor, context, expert and pipeline. ``forward`` and ``backward`` are of all
-    the ``layers`` of a rank, in each of the ``count`` micro-batches.
+    the ``layers`` of a rank, in each of the ``count`` micro-batches. ``checkpoints``: B of the
+    layers' inputs that a full recomputation keeps, else 0.
     """
 
     base: tuple[float, float, float, float, float]
@@ -103,6 +102,7 @@ class Pass:
     backward: float
     layers: int
     count: int
+    checkpoints: int = 0
 
     @property
     def base_seconds(self) -> float:
@@ -180,18 +180,19 @@ def own_parameters(model: Model, layout: Layout) -> float:
 
 
 def with_offload(
-    cluster: Cluster, moved: Exchange, own: float, stage: int, offload: str, replicas: int
-) -> Exchange:
+    cluster: Cluster, moved: Exchange, own: float, checkpoints: int,
+    stage: int, offload: str, replicas: int,
+) -> Exchange:  # fmt: skip
     """The exchange at the pace of its slowest link. See [Note: offload]."""
-    leaving = leaves_the_card(stage, offload, replicas)
-    slowest = cluster.host_bandwidth
+    leaving, size = leaves_the_card(stage, offload, replicas), _HALF * own
+    up = down = 0.0
+    if "weights" in leaving:
+        up = (size + checkpoints * (offload == "nvme")) / cluster.host_bandwidth
+    if "gradients" in leaving:
+        down = size / cluster.host_bandwidth
     if offload == "nvme":
-        slowest = min(slowest, cluster.nvme_bandwidth)
-    seconds = _HALF * own / slowest
-    return Exchange(
-        max(moved.all_gather, seconds if "weights" in leaving else 0.0),
-        max(moved.reduce_scatter, seconds if "gradients" in leaving else 0.0),
-    )
+        up, down = (max(each, size / cluster.nvme_bandwidth) for each in (up, down))
+    return Exchange(max(moved.all_gather, up), max(moved.reduce_scatter, down))
 
 
 def rhythm(stage: int, offload: str, replicas: int) -> int:
@@ -226,8 +227,7 @@ def _exposed(moved: float, compute: float, layers: int) -> float:
 
 def update_seconds(cluster: Cluster, own: float, stage: int, offload: str, replicas: int) -> float:
     """The optimizer's step on the host, with what moves for it alone, in s."""
-    leaving = leaves_the_card(stage, offload, replicas)
-    if not leaving:
+    if not (leaving := leaves_the_card(stage, offload, replicas)):
         return 0.0
     # The cards of a node share its CPUs; a DGX-2 is taken for every host.
     seconds = own * cluster.cards / HOST_UPDATES
@@ -239,9 +239,8 @@ def update_seconds(cluster: Cluster, own: float, stage: int, offload: str, repli
 def one_pass(model: Model, cluster: Cluster, layout: Layout) -> Pass:
     """What a step takes whatever stage and offload are.
 
-    A pipeline takes m times its slowest rank and once the others, over the chunks; a transfer
-    is waited for on the way in and on the way out of each rank, and by 1F1B, which has nothing
-    else to do, in each round of micro-batches over the pipeline.
+    A pipeline takes m times its slowest rank and once the others, over the chunks; a transfer is
+    waited for on the way in and out of each rank, and by 1F1B in each round over the pipeline.
     """
     count = micro_batches(model, layout)
     layer = layer_time(model, cluster, layout)
@@ -271,18 +270,19 @@ def one_pass(model: Model, cluster: Cluster, layout: Layout) -> Pass:
         shared * collectives * layer.expert,
         pipeline,
     )
-    return Pass(base, middle * forward, middle * backward, middle, count)
+    kept = checkpoint_bytes(model, layout) * middle if layer.full else 0
+    return Pass(base, middle * forward, middle * backward, middle, count, kept)
 
 
 def sharded(
     cluster: Cluster, moved: Exchange, own: float, done: Pass,
     stage: int, offload: str, replicas: int,
 ) -> tuple[float, float]:  # fmt: skip
-    """What a step waits for data parallelism, and for offloaded states on top of that, in s."""
+    """What a step waits for data parallelism, and on top of that for offloaded states, in s."""
     data = waited(stage, moved, done)
     if offload == "none":
         return data, 0.0
-    slower = with_offload(cluster, moved, own, stage, offload, replicas)
+    slower = with_offload(cluster, moved, own, done.checkpoints, stage, offload, replicas)
     more = waited(rhythm(stage, offload, replicas), slower, done) - data
     return data, more + update_seconds(cluster, own, stage, offload, replicas)
 

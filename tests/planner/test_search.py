@@ -110,7 +110,8 @@ def whole_step(model, cluster, layout):
         run = run_order(order, StageTimes(forward, backward, 0.0, transfer))
         waits = sharded(cluster, moved, own, one_pass(model, cluster, layout), *at)
         return run.makespan + sum(waits)
-    moved = with_offload(cluster, moved, own, *at)
+    done = one_pass(model, cluster, layout)
+    moved = with_offload(cluster, moved, own, done.checkpoints, *at)
     gather = moved.all_gather / model.layers if layout.stage == 3 else 0.0
     scatter = moved.reduce_scatter / model.layers * (1 if layout.stage else 2)
     unit = Unit(layer.forward_seconds, layer.backward_seconds, gather, scatter)
