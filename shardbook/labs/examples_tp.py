@@ -153,7 +153,7 @@ RULES: Final = {
             partial(_mlp, counted=True),
         ),
         Rule(
-            "two blocks with gates, one all-reduce each for both directions",
+            "in two blocks with gates, one all-reduce for each block and direction",
             "The y of a block is the x of the next.",
             (2, True),
             partial(_mlp, counted=True),
