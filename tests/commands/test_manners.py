@@ -30,6 +30,20 @@ def test_bad_usage_is_one_line(arguments: tuple[str, ...]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("ledger", "--ranks", "4", "--stage", "1", "--ranks=8"), "--ranks"),
+        (("collective", "all-reduce", "--ranks", "4", "--ranks", "8"), "--ranks"),
+        (("lab", "list", "--json", "--json"), "--json"),
+    ],
+)
+def test_an_option_given_twice_is_refused(arguments: tuple[str, ...], option: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stderr == f"shardbook: {option} is given 2 times\n"
+
+
 @pytest.mark.skipif(
     not Path("/dev/full").exists(), reason="the full disk is simulated by /dev/full"
 )
@@ -43,7 +57,7 @@ def test_a_full_disk_is_one_line(form: list[str]) -> None:
 
 
 def test_a_closed_pipe_is_silent() -> None:
-    command = " ".join(f"'{word}'" for word in [*SHARDBOOK, *PIPELINE, "--micro-batches", "500"])
+    command = " ".join(f"'{word}'" for word in [*SHARDBOOK, *PIPELINE[:-1], "500"])
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -1"], capture_output=True, text=True, timeout=60
     )

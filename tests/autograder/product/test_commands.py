@@ -207,3 +207,20 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     commands = Path(cli.__file__).parent / "commands"
     modules = {path.stem for path in commands.glob("*.py")} - {"__init__", "target"}
     assert modules == set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["late", "hw", "--due", "2026-10-01", "--grace-minutes", "5", "--due", "2026-10-02"],
+        ["request", "list", "hw", "--json", "--json"],
+    ],
+)
+def test_an_option_given_twice_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    option = words[-1] if words[-1].startswith("--") else words[-2]
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"shardgrade: {option} is given 2 times\n"
