@@ -79,6 +79,7 @@ def test_every_division_of_the_unseen_cards_comes_out_even() -> None:
 
 @pytest.mark.parametrize("cards", [2, 3, 4])
 def test_a_group_shares_all_coordinates_but_one(cards: int) -> None:
+    """(S61)"""
     axes = {"data": 3, "tensor": 2, "pipeline": 4}
     everywhere = [coordinates(rank, axes) for rank in range(24)]
     for rank in range(24):
@@ -118,6 +119,7 @@ def test_the_first_limit_is_the_planners_reason() -> None:
 
 
 def test_a_dealt_batch_is_the_batch() -> None:
+    """(S62)"""
     for batch, layout, most in hidden_cases("plan.4"):
         dealt = reference(TASKS["plan.4"])(batch, layout, most)
         sizes = [
