@@ -15,7 +15,7 @@ from shardbook.planner.bandwidth import efficiency, intensity, required_bandwidt
 _LEFT, _TOP, _WIDTH, _HEIGHT = 50, 40, 410, 260
 #: what is drawn: 10 MB/s to 10 TB/s
 _FIRST, _LAST = 7, 13
-_POINTS: Final = [10 ** (_FIRST + step / 10) for step in range((_LAST - _FIRST) * 10 + 1)]
+_POINTS: Final = [10 ** (_FIRST + step / 5) for step in range((_LAST - _FIRST) * 5 + 1)]
 #: kind of what is fetched → (label, dashes)
 _KINDS: Final = {
     "weights-and-gradients": ("weights and gradients", ""),

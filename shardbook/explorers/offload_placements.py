@@ -1,6 +1,7 @@
 """Where each object of a training step lies: what crosses between GPU and CPU, and what stays."""
 
 from collections import Counter
+from functools import cache
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -170,18 +171,28 @@ def _grid(root: Element, chosen: Placement, edges: str) -> None:
         x = _LEFT + crossing * across
         draw.words(root, x, _BASE + 24, str(crossing), anchor="middle", class_="sb-small")
     draw.words(root, _LEFT + _WIDTH + 14, _BASE + 24, "cross", class_="sb-small")
-    for (crossing, stored), count in sorted(
-        Counter((each.traffic, each.gpu_bytes) for each in every).items()
-    ):
-        draw.add(
-            root, "circle", cx=_LEFT + crossing * across, cy=_BASE - stored * up,
-            r=2.5 + 0.8 * (count - 1), fill="currentColor", fill_opacity="0.45",
-        )  # fmt: skip
+    draw.add(root, "path", d=_dots(edges), fill="currentColor", fill_opacity="0.45")
     x, y = _LEFT + chosen.traffic * across, _BASE - chosen.gpu_bytes * up
     draw.add(root, "circle", cx=x, cy=y, r=9, fill="none", stroke="currentColor", stroke_width=2.5)
     near = x > _LEFT + _WIDTH - 60
     draw.words(root, x + (-14 if near else 14), y - 4, "this one",
                anchor="end" if near else "start", class_="sb-small sb-strong")  # fmt: skip
+
+
+@cache
+def _dots(edges: str) -> str:
+    """A dot for each pair of what crosses and what stays, the same for every placement."""
+    every = _EVERY[edges]
+    across, up = _WIDTH / max(each.traffic for each in every), _DEEP / sum(STATES.values())
+    path = ""
+    for (crossing, stored), count in sorted(
+        Counter((each.traffic, each.gpu_bytes) for each in every).items()
+    ):
+        radius = 2.5 + 0.8 * (count - 1)
+        x, y = draw.number(_LEFT + crossing * across - radius), draw.number(_BASE - stored * up)
+        round_, wide = draw.number(radius), draw.number(2 * radius)
+        path += f"M{x} {y}a{round_} {round_} 0 1 0 {wide} 0a{round_} {round_} 0 1 0 -{wide} 0"
+    return path
 
 
 def _table(gpu: frozenset[str], chosen: Placement, edges: str) -> Table:
