@@ -184,10 +184,53 @@ def test_the_command_prints_rows_reasons_and_settings():
     "arguments",
     [["gpt5", "h100-80"], ["llama3-8b", "h200"], ["llama3-8b", "h100-80", "--stages", "4"],
      ["llama3-8b", "h100-80", "--recompute", "some"], ["llama3-8b", "h100-80", "--recipe", "x"],
-     ["llama3-8b", "h100-80", "--best", "0"]],
+     ["llama3-8b", "h100-80", "--best", "0"], ["llama3-8b", "h100-80", "--offload", "tape"],
+     ["llama3-8b", "h100-80,nvme_memory=much"]],
 )  # fmt: skip
 def test_bad_input_to_plan_is_one_line_and_exit_2(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["plan", *arguments])
     assert stop.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_launch_settings_of_offloaded_states():
+    """Each tool moves what it moves, or says that it can't (S74)."""
+    cluster = cluster_named("h100-80,nodes=2,nvme_memory=2TB")
+
+    def settings(**choices):
+        return launch_settings(SMALL, cluster, Layout(**choices))
+
+    def zero(**choices):
+        return json.loads(settings(**choices)["DeepSpeed"])["zero_optimization"]
+
+    cpu = {"device": "cpu", "pin_memory": True}
+    first = settings(data=16, stage=1, offload="host")
+    assert "--optimizer-cpu-offload" in first["Megatron-LM"]
+    assert first["DDP"].startswith("not possible") and first["FSDP2"].startswith("not possible")
+    assert zero(data=16, stage=2, offload="host") == {"stage": 2, "offload_optimizer": cpu}
+    assert settings(data=16, stage=2, offload="host")["Megatron-LM"].startswith("not possible")
+    both = {"offload_optimizer": cpu, "offload_param": cpu}
+    assert zero(data=16, stage=3, offload="host") == {"stage": 3, **both}
+    third = settings(data=16, stage=3, offload="host")
+    assert "CPUOffloadPolicy()" in third["FSDP2"]
+    drives = zero(data=16, stage=3, offload="nvme")
+    assert drives["offload_param"]["device"] == drives["offload_optimizer"]["device"] == "nvme"
+    nvme = settings(data=16, stage=3, offload="nvme")
+    assert all(nvme[tool].startswith("not possible") for tool in ("DDP", "FSDP2", "Megatron-LM"))
+    # On one card DeepSpeed's stage 2 is what moves the gradients.
+    one = launch_settings(SMALL, cluster_named("v100-32,cards=1"), Layout(offload="host"))
+    assert json.loads(one["DeepSpeed"])["zero_optimization"]["stage"] == 2
+    assert one["Megatron-LM"].startswith("not possible")
+
+
+def test_the_command_plans_with_nvme():
+    arguments = ["llama3-70b", "h100-80,cards=4,host_memory=512GB,nvme_memory=2TB"]
+    result = CliRunner().invoke(command, [*arguments, "--most-micro-batch", "1", "--json"])
+    answer = json.loads(result.output)
+    best = answer["ranked"][0]
+    assert best["offload"] == "nvme" and best["nvme_bytes"] > 0
+    result = CliRunner().invoke(command, [*arguments, "--offload", "none,host", "--json"])
+    answer = json.loads(result.output)
+    assert answer["ranked"] == []
+    assert "offloaded states do not fit the host" in [each["reason"] for each in answer["rejected"]]
