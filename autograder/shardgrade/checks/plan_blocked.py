@@ -1,4 +1,4 @@
-"""What lab plan switches off: all that the planner's modules compute, whatever they call it."""
+"""What lab plan switches off: all that some modules compute, whatever they call it."""
 
 import importlib
 import inspect
@@ -16,6 +16,8 @@ def _functions(*modules: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+GROUPS: Final = _functions("shardbook.collectives.groups", "shardbook.collectives.layout")
+BATCH: Final = _functions("shardbook.collectives.batch", "shardbook.planner.layouts")
 MEMORY: Final = (
     *_functions("shardbook.planner.memory"),
     "shardbook.ledger.activations:layer_bytes",

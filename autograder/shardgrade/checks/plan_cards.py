@@ -7,7 +7,7 @@ from typing import Any, Final
 from shardbook.labs.calls import Outcome
 from shardbook.labs.values import Fault, compare, show
 from shardgrade.checks.judging import Case, HiddenCheck, Probe
-from shardgrade.checks.plan_blocked import MEMORY
+from shardgrade.checks.plan_blocked import GROUPS, MEMORY
 
 _STATES: Final = ("weights", "gradients", "optimizer")
 _RECOMPUTE: Final = ("none", "selective", "full")
@@ -139,12 +139,7 @@ CARD_BYTES: Final = HiddenCheck(
 )
 
 RINGS: Final = HiddenCheck(
-    blocked=(
-        "shardbook.collectives.groups:process_groups",
-        "shardbook.collectives.groups:axis_traffic",
-        "shardbook.collectives.layout:coordinates",
-        "shardbook.collectives.layout:layout_loads",
-    ),
+    blocked=GROUPS,
     probes=(
         Probe("groups", _usual_order, _part(0)),
         Probe("any order", _another_order, _part(0)),

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, Final
 
 from shardgrade.checks.judging import Case, HiddenCheck, Probe
-from shardgrade.checks.plan_blocked import LIMITS
+from shardgrade.checks.plan_blocked import BATCH, LIMITS
 
 _MEMORY: Final = 80 * 10**9
 
@@ -123,7 +123,7 @@ FIRST_LIMIT: Final = HiddenCheck(
 )
 
 DEAL: Final = HiddenCheck(
-    blocked=LIMITS,
+    blocked=BATCH,
     probes=(
         Probe("replicas", _replicas),
         Probe("enough for the pipeline", _enough),
