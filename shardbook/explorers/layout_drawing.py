@@ -5,7 +5,6 @@ from xml.etree.ElementTree import Element
 
 from shardbook.explorers import draw
 from shardbook.ledger.recipes import SHARDED_FROM
-from shardbook.numbers.units import format_bytes, format_seconds
 from shardbook.planner.blocks import BACKWARD, FORWARD, GATHER, SCATTER, Block, Blocks
 from shardbook.planner.layouts import Layout
 from shardbook.planner.memory import Peak
@@ -28,7 +27,7 @@ KINDS: Final = {
     BACKWARD: ("backward", "0.4"),
     GATHER: ("all-gather", "gathered_parameters"),
     SCATTER: ("gradients' sum", "gradients"),
-    _BUSY: ("one after the other", "0.25"),
+    _BUSY: ("in turn", "0.25"),
 }
 _LEFT, _WIDTH, _BAR, _LANE, _MOST = 70, 560, 26, 26, 8
 #: below this width blocks of one kind that touch are drawn as one
@@ -53,7 +52,7 @@ def ledger(root: Element, scope: str, peak: Peak, layout: Layout, room: float, t
         draw.block(root, scope, category, x, top, size * scale, _BAR, texture=texture)
         x += size * scale
         label = _LABEL.get(name, draw.CATEGORIES[category][0])
-        wide = 34 + 7.2 * len(label)
+        wide = 36 + 7.4 * len(label)
         line, place = divmod(key, 640)
         if place + wide > 640:
             line, place = line + 1, 0
@@ -63,13 +62,6 @@ def ledger(root: Element, scope: str, peak: Peak, layout: Layout, room: float, t
         draw.words(root, place + 20, y, label, class_="sb-small")
         key += wide
     draw.line(root, room * scale, top - 5, room * scale, top + _BAR + 5, "sb-limit")
-    held = f"{format_bytes(peak.bytes, 3)} of {format_bytes(room, 3)} that may be filled"
-    beside = [
-        f"{format_bytes(size, 3)} on the {place}"
-        for place, size in (("host", peak.host_bytes), ("NVMe", peak.nvme_bytes))
-        if size
-    ]
-    draw.words(root, 644, top - 10, ", ".join([held, *beside]), anchor="end", class_="sb-small")
 
 
 def legend(root: Element, made: Blocks, top: float) -> None:
@@ -83,7 +75,6 @@ def legend(root: Element, made: Blocks, top: float) -> None:
             draw.add(root, "rect", x=x, y=top, width=16, height=14, **_style(kind))
             draw.words(root, x + 22, top + 12, label, class_="sb-small")
             x += 44 + 6.8 * len(label)
-    draw.words(root, 644, top + 12, format_seconds(made.seconds), anchor="end", class_="sb-strong")
 
 
 def timeline(root: Element, made: Blocks, top: float) -> None:

@@ -44,10 +44,7 @@ _LEFT, _WIDTH, _ROW, _LINE = 34, 604, 54, 19
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """An answer, and the layout whose ledger is shown: a row's, or the nearest that fails.
-
-    ``reason``: why that one fails; empty for a row's.
-    """
+    """An answer, and a layout: a row's, or the nearest that fails, and the reason why."""
 
     answer: Answer
     limits: Limits
@@ -131,10 +128,10 @@ def _figure(view: _Shown) -> str:
         draw.words(root, 58, y, f"{reason.count:,}", anchor="end", class_="sb-small")
         draw.words(root, 66, y, reason.reason, class_="sb-small")
     title = f"row {view.row + 1}" if rows else "the nearest"
-    draw.words(root, 0, held + 14, f"{title}: what a card holds", class_="sb-strong")
-    ledger(root, EXPLORER.id, view.peak, view.layout, view.room, held + 26)
+    draw.words(root, 0, held + 14, f"{title}: {_held_text(view)}", class_="sb-strong")
+    ledger(root, EXPLORER.id, view.peak, view.layout, view.room, held + 28)
     if made:
-        text = f"row {view.row + 1}: {_shown_text(view, made.shown)}"
+        text = f"{title}: {_shown_text(view, made.shown)}, {format_seconds(made.seconds)}"
         draw.words(root, 0, runs + 14, text, class_="sb-strong")
         legend(root, made, runs + 22)
         timeline(root, made, runs + 48)
@@ -148,6 +145,14 @@ def _shown_text(view: _Shown, shown: int) -> str:
         return f"the layers in the last of {count:,} micro-batches" if count > 1 else "the layers"
     first = f"the first {shown:,} of {count:,}" if shown < count else f"all {count:,}"
     return f"{first} micro-batches in the pipeline"
+
+
+def _held_text(view: _Shown) -> str:
+    held = [f"a card holds {format_bytes(view.peak.bytes, 3)} of {format_bytes(view.room, 3)}"]
+    for place, size in (("host", view.peak.host_bytes), ("NVMe", view.peak.nvme_bytes)):
+        if size:
+            held.append(f"its {place} {format_bytes(size, 3)}")
+    return ", ".join(held)
 
 
 def _counts(answer: Answer) -> str:
@@ -164,7 +169,7 @@ def _key(root: Element) -> None:
         draw.add(root, "rect", x=x, y=32, width=16, height=14, **_shade(opacity))
         draw.words(root, x + 22, 44, label, class_="sb-small")
         x += 110
-    draw.words(root, 644, 44, "step, peak of a card", anchor="end", class_="sb-small")
+    draw.words(root, x, 44, "first: a step, and what a card holds at most", class_="sb-small")
 
 
 def _row(root: Element, view: _Shown, row: int, y: float) -> None:
@@ -174,9 +179,8 @@ def _row(root: Element, view: _Shown, row: int, y: float) -> None:
     style = "sb-strong" if strong else ""
     degrees, stage, rest = str(each.layout).partition(f"stage {each.layout.stage}")
     draw.words(root, _LEFT - 8, y + 14, str(row + 1), anchor="end", class_=style)
-    draw.words(root, _LEFT, y + 14, degrees + stage, class_=style)
-    text = f"{format_seconds(each.seconds)}, {format_bytes(each.peak.bytes, 3)}"
-    draw.words(root, 640, y + 14, text, anchor="end", class_=style)
+    cost = f"{format_seconds(each.seconds)}, {format_bytes(each.peak.bytes, 3)}"
+    draw.words(root, _LEFT, y + 14, f"{cost}: {degrees}{stage}", class_=style)
     draw.words(root, _LEFT, y + 30, rest.removeprefix(", "), class_="sb-small")
     busy = min(each.time.compute, each.seconds) * scale
     draw.add(root, "rect", x=_LEFT, y=y + 36, width=busy, height=9, **_shade("0.6"))
