@@ -46,4 +46,7 @@ def command(
     print_table(["class", ""], [list(fact) for fact in page.facts(found)])
     click.echo()
     print_table(list(page.HEAD), [list(page.row(task)) for task in found.tasks])
+    for task in found.tasks:
+        if task.advice:
+            click.echo(task.advice)
     click.echo(f"Written: {', '.join(str(path) for path, _ in files.values())}")

@@ -18,7 +18,7 @@ from typing import Any, Final
 from shardbook.labs import checking
 from shardgrade import feedback_table
 from shardgrade.checks import judging
-from shardgrade.grading import names, outputs, reading, repair
+from shardgrade.grading import names, needs, outputs, reading, repair
 from shardgrade.grading.calls import RemoteCalls
 from shardgrade.grading.points import points_of
 from shardgrade.sandbox.channel import Channel
@@ -83,7 +83,7 @@ def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[
     peer.deadline = time.monotonic() + job.limits.cell_seconds
     notebook = peer.handle(0)
     run_cell = notebook.cell
-    tests = _Tests(notebook.names, job.given)
+    tests = _Tests(notebook.names, job.given, peer.objects.met)
     for index, cell in enumerate(job.cells):
         if cell["cell_type"] != "code" or index in job.fatal:
             continue
@@ -92,6 +92,7 @@ def run(job: Job, talk: socket.socket, interrupt: socket.socket, tell: Callable[
         began = time.monotonic()
         peer.deadline = began + job.limits.cell_seconds
         peer.timed_out = peer.slow = False
+        peer.objects.met.clear()
         if test and not repair.is_in_process(cell):
             found = tests.replay(cell) if index in job.done else tests.run(cell)
         else:
@@ -147,9 +148,12 @@ def _number(text: Any) -> Any:
 class _Tests:
     """Runs test cells here, one after the other in one namespace."""
 
-    def __init__(self, look_up: Callable[[list[str]], Any], given: names.Given) -> None:
+    def __init__(
+        self, look_up: Callable[[list[str]], Any], given: names.Given, met: set[str]
+    ) -> None:
         self._look_up = look_up
         self._given = given
+        self._met = met
         # The instructor's functions look their names up where the tests do.
         self._space = given.names
         self._students: set[str] = set()
@@ -199,8 +203,13 @@ class _Tests:
             data = {"text/plain": outputs.represent(value)}
             result = {"output_type": "execute_result", "data": data, "metadata": {}}
             shown.append(outputs.clean(result))
-        said = None if failed is None else f"{type(failed).__name__}: {outputs.say(failed)}"
-        return {"error": said, "outputs": shown}, value
+        if failed is None:
+            return {"error": None, "outputs": shown}, value
+        said = f"{type(failed).__name__}: {outputs.say(failed)}"
+        needed = (
+            "" if _MUST_TELL in code else needs.of(code, failed, frozenset(self._met), self._given)
+        )
+        return {"error": said, "outputs": shown, "needed": needed}, value
 
     def _fetch(self, needed: frozenset[str]) -> None:
         own = {name: v for name, v in self._space.items() if name not in self._students}

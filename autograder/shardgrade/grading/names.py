@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from shardgrade.grading import repair
 
-_MAGIC: Final = ("%", "!")
+#: how IPython's commands begin
+MAGIC: Final = ("%", "!")
 _IMPORTS: Final = (ast.Import, ast.ImportFrom)
 _KEPT_ON_REPLAY: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
@@ -42,7 +43,7 @@ class Given:
 
 def parse(code: str) -> ast.Module:
     """The tree of a cell; IPython's commands in it are left out."""
-    lines = ["" if line.startswith(_MAGIC) else line for line in code.splitlines()]
+    lines = ["" if line.startswith(MAGIC) else line for line in code.splitlines()]
     return ast.parse("\n".join(lines))
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final
 from shardgrade.grading.reading import Cell, settings_of
 
 IN_PROCESS: Final = "in-process"
+#: what an instructor may do about a test that needs the student's objects
+TAG_IT: Final = f"if the test needs it, tag the test cell {IN_PROCESS}"
 _HIDDEN: Final = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
 _SOLUTION: Final = ("### BEGIN SOLUTION", "### END SOLUTION")
 

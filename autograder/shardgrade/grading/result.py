@@ -45,7 +45,10 @@ class GradeRequest:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """One graded cell: its points, and what its check told (a list of JSON objects, for feedback)."""
+    """One graded cell: its points, and what its check told (a list of JSON objects, for feedback).
+
+    ``needed`` is for the instructor: what a failed test may have needed in the student's process.
+    """
 
     grade_id: str
     points: float
@@ -53,6 +56,7 @@ class CellResult:
     feedback: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
     output: str = ""
+    needed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,9 @@ def _results(cells: list[reading.Cell], state: State) -> tuple[CellResult, ...]:
             state.went_wrong.append(f"cell {_name(cell, index)}: no result in time")
         elif done.get("slow"):
             state.went_wrong.append(f"cell {_name(cell, index)}: a call gave no result in time")
+        if done.get("needed"):
+            told = f"{done['needed']} stays in the student's process; {repair.TAG_IT}"
+            state.went_wrong.append(f"cell {_name(cell, index)} failed: {told}")
         if done.get("dropped"):
             dropped = done["dropped"]
             state.went_wrong.append(f"cell {_name(cell, index)}: {dropped} characters cut off")
@@ -277,6 +280,7 @@ def _result(cell: reading.Cell, done: dict[str, Any], why: str | None) -> CellRe
         feedback=feedback,
         error=why or done.get("error") or ("not run" if _missed(cell, done) else None),
         output="".join(written),
+        needed=str(done.get("needed", "")),
     )
 
 

@@ -80,7 +80,8 @@ def as_html(figures: ClassFigures) -> str:
         f"{_table('By task', HEAD, [row(task) for task in figures.tasks])}\n"
         "<p>Discrimination is the correlation of a task's points with the points of all other tasks: "
         "near 1, it separates as the rest does; near 0 or below, look at the task or at its check."
-        "</p></main></body></html>\n"
+        f"</p>{''.join(f'<p>{escape(task.advice)}</p>' for task in figures.tasks if task.advice)}"
+        "</main></body></html>\n"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from shardgrade.gradebook import scores
 from shardgrade.gradebook.tables import RESULT, reading, rows
+from shardgrade.grading.repair import TAG_IT
 from shardgrade.layout import Layout
 
 _BINS: Final = 10
@@ -21,7 +22,8 @@ class TaskFigures:
     ``full`` is the share (0 to 1) of full points. ``discrimination`` is the correlation of the
     task's points with the points of all other tasks, which for a task of right and wrong only is the
     corrected point-biserial correlation (Lord and Novick 1968, §15.3); None where one of the two
-    doesn't vary. ``failure`` is what went wrong most often, for ``failures`` students.
+    doesn't vary. ``failure`` is what went wrong most often, for ``failures`` students; ``needed``
+    what a failed test of any course may have needed in the student's process, for ``needing`` students.
     """
 
     grade_id: str
@@ -31,6 +33,16 @@ class TaskFigures:
     discrimination: float | None
     failure: str
     failures: int
+    needed: str
+    needing: int
+
+    @property
+    def advice(self) -> str:
+        """What the instructor may do about a test that may have needed the objects; or empty."""
+        if not self.needed:
+            return ""
+        failed = f"{self.needing} failed where {self.needed} was in another process"
+        return f"{self.grade_id}: {failed}; {TAG_IT}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +107,14 @@ def _task(
     points = [one.cells[name].score for one in having]
     rest = [one.raw_score - one.cells[name].score for one in having]
     most = having[0].cells[name].of
-    failure, failures = _most_frequent(name, results)
+    cells = [
+        cell
+        for result in results
+        for cell in result["cells"]
+        if cell["grade_id"] == name.rpartition("/")[2]
+    ]
+    failure, failures = _most_frequent(set(missed(cell)) for cell in cells)
+    needed, needing = _most_frequent({cell.get("needed", "")} - {""} for cell in cells)
     return TaskFigures(
         name,
         most,
@@ -104,6 +123,8 @@ def _task(
         _correlation(points, rest),
         failure,
         failures,
+        needed,
+        needing,
     )
 
 
@@ -113,12 +134,8 @@ def _correlation(one: list[float], other: list[float]) -> float | None:
     return statistics.correlation(one, other)
 
 
-def _most_frequent(name: str, results: Iterable[dict[str, Any]]) -> tuple[str, int]:
-    counts: Counter[str] = Counter()
-    for result in results:
-        for cell in result["cells"]:
-            if cell["grade_id"] == name.rpartition("/")[2]:
-                counts.update(set(missed(cell)))
+def _most_frequent(told: Iterable[set[str]]) -> tuple[str, int]:
+    counts = Counter(text for texts in told for text in texts)
     # The most frequent; among equals the first by name, so that two runs say the same.
     return min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
 

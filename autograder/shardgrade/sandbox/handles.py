@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .remote import Peer
 
 LONGEST_TEXT: Final = 2_000
+NO_PLAIN_DATA: Final = "an object of the submission does not compute with plain data"
 _MOST_ITERATED: Final = 100_000
 
 _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -112,7 +113,7 @@ def _ask(handle: Handle, operation: str, *args: Any, **kwargs: Any) -> Any:
 
 def _allow(handle: Handle, other: Any) -> None:
     if not (object.__getattribute__(handle, "_lineage") or isinstance(other, Handle)):
-        raise TypeError("an object of the submission does not compute with plain data")
+        raise TypeError(NO_PLAIN_DATA)
 
 
 def _comparison(name: str) -> Callable[[Handle, Any], Any]:

@@ -23,6 +23,8 @@ class Objects:
         self._kinds: dict[str, type] = {}
         self._lineage = False
         self.exceptions = Exceptions()
+        #: the classes, by name, of the objects that stand-ins were made for; to be cleared at will
+        self.met: set[str] = set()
 
     def __getitem__(self, number: int) -> Any:
         return self._own[number]
@@ -69,6 +71,8 @@ class Objects:
             return self.exceptions.class_of(number, name, base, "__main__")
         if kind == "module":
             return RemoteModule(self._peer, number, name)
+        if kind == "object":
+            self.met.add(name[:60])
         made = self._kinds.get(name)
         if made is None:
             body = {"__slots__": (), "__module__": "__main__"}

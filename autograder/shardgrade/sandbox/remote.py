@@ -41,8 +41,9 @@ class Peer:
         self._channel = channel
         self._interrupt = interrupt
         self._lock = threading.RLock()
-        self._objects = Objects(self)
-        self._answers = Answers(self._objects, guarded, printed, running)
+        #: what crosses as a reference
+        self.objects = Objects(self)
+        self._answers = Answers(self.objects, guarded, printed, running)
         #: when requests end (`time.monotonic`)
         self.deadline: float | None = None
         #: why the other side can't be asked any more
@@ -52,7 +53,7 @@ class Peer:
 
     def export(self, number: int, thing: Any) -> None:
         """Offer ``thing`` under a number that the other side knows."""
-        self._objects.export(number, thing)
+        self.objects.export(number, thing)
 
     def handle(self, number: int, *, lineage: bool = False) -> Handle:
         """A stand-in for the other side's object of that number."""
@@ -136,16 +137,16 @@ class Peer:
         changes = reply.get("m") or {}
         if not isinstance(changes, dict):
             raise WireError("not readable")
-        return {place: self._objects.decode(data) for place, data in changes.items()}
+        return {place: self.objects.decode(data) for place, data in changes.items()}
 
     def _result(self, reply: dict[str, Any], lineage: bool) -> Any:
         error = reply.get("x")
         if error is not None:
             described = error if isinstance(error, dict) else {}
-            raised = self._objects.exceptions.rebuilt(described, self._objects.decode)
+            raised = self.objects.exceptions.rebuilt(described, self.objects.decode)
             self.timed_out |= isinstance(raised, TimeIsUp)
             raise raised
-        return self._objects.decode(reply.get("r"), lineage=lineage)
+        return self.objects.decode(reply.get("r"), lineage=lineage)
 
     def _exchange(self, number: int, operation: str, args: Any, kwargs: Any) -> dict[str, Any]:
         if self.lost:
@@ -153,8 +154,8 @@ class Peer:
         message = {
             "on": number,
             "op": operation,
-            "a": [self._objects.encode(item) for item in args],
-            "k": {name: self._objects.encode(item) for name, item in kwargs.items()},
+            "a": [self.objects.encode(item) for item in args],
+            "k": {name: self.objects.encode(item) for name, item in kwargs.items()},
         }
         return self._ask(pack(message))
 

@@ -150,6 +150,94 @@ def test_a_test_tagged_in_process_sees_the_objects_and_the_report_says_so(tmp_pa
     assert "in the student's process" in result.put_right[0]
 
 
+#: name → (the answer, a test that fails as a stand-in is not the thing, what it says it needs)
+APART: dict[str, tuple[str, str, str]] = {
+    "source": (
+        "def f(n): return 1 if n == 0 else n * f(n - 1)",
+        "import inspect\nassert 'f(n - 1)' in inspect.getsource(f)",
+        "the source (getsource)",
+    ),
+    "signature": (
+        "def f(a, b=2): return a",
+        "from inspect import signature\nassert list(signature(f).parameters) == ['a', 'b']",
+        "the signature (signature)",
+    ),
+    "mocks": (
+        "def helper(): return 1\ndef f(): return helper() + 1",
+        "import __main__\nfrom unittest import mock\n"
+        "with mock.patch.object(__main__, 'helper', lambda: 5):\n    assert f() == 6",
+        "the notebook (__main__)",
+    ),
+    "pickles": (
+        "class Point:\n    pass\ndef f(): return Point()",
+        "import pickle\nassert type(pickle.loads(pickle.dumps(f()))).__name__ == 'Point'",
+        "the object (pickle)",
+    ),
+    "classes": (
+        "import collections\ndef f(): return collections.UserDict(a=1)",
+        "import collections\nassert isinstance(f(), collections.UserDict)",
+        "an object of class UserDict",
+    ),
+    "objects that compute": (
+        "import datetime\ndef f(): return datetime.timedelta(1)",
+        "import datetime\nassert f() + datetime.timedelta(1) == datetime.timedelta(2)",
+        "an object of class timedelta",
+    ),
+    "commands": (
+        "def f(): print('hello')",
+        "%%capture cap\nf()\nassert cap.stdout",
+        "the notebook (an IPython command)",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> SubmissionResult:
+    cells = []
+    for number, (right, test, _) in enumerate(APART.values()):
+        cells += [made.answer(f"a{number}", right), made.graded(f"t{number}", test, 2)]
+    notebook = made.notebook_of(*cells)
+    return made.grade_one(tmp_path_factory.mktemp("apart"), notebook, notebook)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_a_test_that_may_need_the_tag_says_so_to_the_instructor_only(
+    name: str, apart: SubmissionResult, tmp_path: Path
+) -> None:
+    number = list(APART).index(name)
+    right, test, needed = APART[name]
+    cell = apart.cells[number]
+    assert (cell.points, cell.needed) == (0, needed)
+    line = f"cell t{number} failed: {needed} stays in the student's process"
+    assert f"{line}; if the test needs it, tag the test cell in-process" in apart.went_wrong
+    assert "in-process" not in apart.notebook and "in-process" not in str(cell.feedback)
+    tagged = made.graded("t", test, 2, tags=["in-process"])
+    if name not in ("commands", "source"):  # as above, and a test of its own
+        source = made.notebook_of(made.answer("a", right), tagged)
+        assert made.grade_one(tmp_path, source, source).scores == {"t": 2}
+
+
+def test_an_answer_that_is_only_wrong_gets_no_such_hint(tmp_path: Path) -> None:
+    wrong = {
+        "assert f(2) == 3": "def f(x): return x",
+        "assert isinstance(f(2), int)": "def f(x): return str(x)",
+        "import unittest\nunittest.TestCase().assertRaises(KeyError, f)": "def f(): return 1",
+        "import numpy as np\nnp.testing.assert_allclose(f(), [1, 2])": "def f(): return [1, 3]",
+        "v = Vec(3)\nassert v.x == 4": "class Vec:\n    def __init__(self, x): self.x = x",
+        "assert sorted([3, 1], key=f) == [1, 3]": "def f(x): return 1 / 0",
+        "assert f() == 1": "def f(:",
+        "assert g() == 1": "def f(): return 1",
+    }
+    cells = []
+    for number, (test, mine) in enumerate(wrong.items()):
+        cells += [made.answer(f"a{number}", mine), made.graded(f"t{number}", test, 1)]
+        cells.append(made.code_cell("globals().pop('f', None)"))
+    notebook = made.notebook_of(*cells)
+    result = made.grade_one(tmp_path, notebook, notebook)
+    assert {cell.grade_id: cell.needed for cell in result.cells if cell.needed} == {}
+    assert result.score == 0 and result.went_wrong == ()
+
+
 def test_a_submission_can_not_tag_its_tests(tmp_path: Path) -> None:
     source = made.notebook_of(
         made.answer("a", "def f(): return 3"), made.graded("t", "assert f() == 3", 2)

@@ -55,6 +55,17 @@ def test_the_report_counts_what_was_recorded(layout: Layout) -> None:
     assert (first.failure, first.failures) == ("all of t1", 2)
 
 
+def test_the_report_advises_where_tests_may_need_the_objects() -> None:
+    cell = {"grade_id": "t0", "feedback": [], "error": "AssertionError: ", "points": 0}
+    results = [{"cells": [{**cell, "needed": needed}]} for needed in ("<b> (x)", "", "<b> (x)")]
+    results.append({"cells": [cell]})  # as it was recorded before there were hints
+    found = summarise("hw", _class([[0.0]] * 4), results)
+    (task,) = found.tasks
+    assert (task.needed, task.needing, task.failures) == ("<b> (x)", 2, 4)
+    assert task.advice.startswith("t0: 2 failed where <b> (x) was in another process; if the test")
+    assert "2 failed where &lt;b&gt; (x) was" in page.as_html(found)
+
+
 def _class(points: list[list[float]]) -> list[Submission]:
     return [
         Submission(
