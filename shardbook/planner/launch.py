@@ -95,12 +95,15 @@ def _deepspeed(layout: Layout, count: int) -> str:
         zero["offload_optimizer"] = place
     if "weights" in leaving:
         zero["offload_param"] = place
-    config = {
+    config: dict[str, object] = {
         "train_micro_batch_size_per_gpu": layout.micro_batch,
         "gradient_accumulation_steps": count,
         "bf16": {"enabled": True},
         "zero_optimization": zero,
     }
+    if layout.recompute == "full":
+        # See [Note: checkpoints] in `shardbook.planner.memory`.
+        config["activation_checkpointing"] = {"cpu_checkpointing": layout.offload == "nvme"}
     around = [f"{name} {getattr(layout, name)}" for name in _splits(layout)]
     return json.dumps(config) + (f" with {', '.join(around)} in the model" if around else "")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from shardbook.errors import whole
+from shardbook.errors import InputError, whole
 from shardbook.ledger.recipes import DEFAULT_RECIPE
 from shardbook.planner.layouts import Layout, Limits, micro_batches, refused
 from shardbook.planner.memory import Peak, peak_memory, too_large
@@ -82,9 +82,14 @@ def plan(
     """Search all layouts; the ``best`` by closed form are simulated and ranked again (S71, S72).
 
     Raises:
-        InputError: an unknown recipe, or ``best`` not a whole number in 1…100.
+        InputError: an unknown recipe, limits that leave nothing, or ``best`` not whole in 1…100.
     """
     found = search(model, cluster, limits, recipe)
+    if not found.considered:
+        allowed = (
+            "give limits that leave a layout: host needs a stage from 1, nvme stage 3 and drives"
+        )
+        raise InputError("offload", ", ".join(limits.offload), allowed)
     made = [
         _candidate(model, cluster, layout, peak_memory(model, layout, recipe))
         for layout in found.best(whole("best", best, 1, 100))

@@ -185,7 +185,7 @@ def test_the_command_prints_rows_reasons_and_settings():
     [["gpt5", "h100-80"], ["llama3-8b", "h200"], ["llama3-8b", "h100-80", "--stages", "4"],
      ["llama3-8b", "h100-80", "--recompute", "some"], ["llama3-8b", "h100-80", "--recipe", "x"],
      ["llama3-8b", "h100-80", "--best", "0"], ["llama3-8b", "h100-80", "--offload", "tape"],
-     ["llama3-8b", "h100-80,nvme_memory=much"]],
+     ["llama3-8b", "h100-80", "--offload", "nvme"], ["llama3-8b", "h100-80,nvme_memory=much"]],
 )  # fmt: skip
 def test_bad_input_to_plan_is_one_line_and_exit_2(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
@@ -216,7 +216,8 @@ def test_launch_settings_of_offloaded_states():
     assert "CPUOffloadPolicy()" in third["FSDP2"]
     drives = zero(data=16, stage=3, offload="nvme")
     assert drives["offload_param"]["device"] == drives["offload_optimizer"]["device"] == "nvme"
-    nvme = settings(data=16, stage=3, offload="nvme")
+    nvme = settings(data=16, stage=3, offload="nvme", recompute="full")
+    assert json.loads(nvme["DeepSpeed"])["activation_checkpointing"] == {"cpu_checkpointing": True}
     assert all(nvme[tool].startswith("not possible") for tool in ("DDP", "FSDP2", "Megatron-LM"))
     # On one card DeepSpeed's stage 2 is what moves the gradients.
     one = launch_settings(SMALL, cluster_named("v100-32,cards=1"), Layout(offload="host"))
