@@ -7,7 +7,7 @@ one port: Hockney, Parallel Computing 20 (1994), "The communication challenge fo
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import fsum
@@ -110,11 +110,12 @@ class _Pattern:
         self._leaving, self._entering, self._crosses = [], [], []
         for source, target in zip(sources, targets, strict=True):
             crosses = network.node(source) != network.node(target)
-            # a network card is written as -1 - card, apart from the ranks' own ports
+            # a network card is written as -1 - card, as in Network.slow
             self._leaving.append(-1 - network.card(source) if crosses else source)
             self._entering.append(-1 - network.card(target) if crosses else target)
             self._crosses.append(crosses)
-        self._alone = len(set(self._leaving)) == len(set(self._entering)) == len(sources)
+        alike = not network.slow
+        self._alone = alike and len(set(self._leaving)) == len(set(self._entering)) == len(sources)
 
     def add(self, sizes: list[int]) -> float:
         """Count a round, whose transfers have ``sizes`` in B, and return its time in s."""
@@ -129,17 +130,20 @@ class _Pattern:
             links[source, target] += total
 
     def _shared(self, ports: list[int], sizes: list[int]) -> float:
-        loads: dict[int, int] = {}
+        loads: dict[int, float] = {}
         for port, size in zip(ports, sizes, strict=True):
             loads[port] = loads.get(port, 0) + size
+        for port, times in self._network.slow:
+            if port in loads:
+                loads[port] *= times
         return self._seconds(list(loads.values()), [port < 0 for port in loads])
 
-    def _seconds(self, loads: list[int], crosses: list[bool]) -> float:
+    def _seconds(self, loads: Sequence[float], crosses: list[bool]) -> float:
         cards = list(compress(loads, crosses))
         ranks = list(compress(loads, map(not_, crosses))) if cards else loads
         return max(_time(ranks, self._network.inside), _time(cards, self._network.between))
 
 
-def _time(loads: list[int], link: Link) -> float:
+def _time(loads: Sequence[float], link: Link) -> float:
     """Return the time of the busiest port."""
     return link.latency + max(loads) / link.bandwidth if loads else 0.0

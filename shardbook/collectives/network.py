@@ -22,13 +22,16 @@ class Network:
 
     Inside a node each rank has one port of kind ``inside``. Between nodes there are ``cards``
     network cards a node, each of kind ``between``; neighbouring ranks share one.
-    ``ranks_per_node`` 0: all ranks are in one node. Raises InputError.
+    ``ranks_per_node`` 0: all ranks are in one node. ``slow`` names single ports with the factor
+    by which their bandwidth is lower: r is the port of rank r, -1 - c network card c (S70).
+    Raises InputError.
     """
 
     inside: Link
     between: Link
     ranks_per_node: int = 0
     cards: int = 0
+    slow: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         for link in (self.inside, self.between):
@@ -38,6 +41,9 @@ class Network:
         whole("cards", self.cards, 0, 1 << 31)
         if self.ranks_per_node and not self.cards:
             raise InputError("cards", self.cards, "give at least one network card a node")
+        for port, times in self.slow:
+            whole("slow port", port, -(1 << 31), 1 << 31)
+            real("times slower", times, 1, 1e9)
 
     def node(self, rank: int) -> int:
         """Return the node a rank sits in."""

@@ -1,6 +1,7 @@
 """Counting and pricing against formulas, real arrays and a plain second implementation."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,9 +36,11 @@ def plainly(plan, network, width):
             else:
                 ports["card out", network.card(move.source)] += size
                 ports["card in", network.card(move.target)] += size
-        for (kind, _), size in ports.items():
-            link = network.inside if kind.startswith("rank") else network.between
-            times.append(link.latency + size / link.bandwidth)
+        for (kind, number), size in ports.items():
+            card = kind.startswith("card")
+            link = network.between if card else network.inside
+            slower = dict(network.slow).get(-1 - number if card else number, 1)
+            times.append(link.latency + slower * size / link.bandwidth)
         seconds += max(times)
     return seconds, dict(links)
 
@@ -49,9 +52,12 @@ def plainly(plan, network, width):
     st.integers(0, 100),
     st.sampled_from([(1, 1), (2, 1), (2, 2), (4, 2), (4, 3), (4, 4), (3, 2)]),
     st.integers(1, 4),
+    st.dictionaries(st.integers(-8, 7), st.floats(1, 100), max_size=2),
 )
-def test_one_pass_agrees_with_a_plain_count(pair, n, elements, node, width):
+def test_one_pass_agrees_with_a_plain_count(pair, n, elements, node, width, slow):
+    """Slow ports and network cards included (S70)."""
     network = two_level(Link(1e-6, 3e9), Link(5e-6, 1e9), *node)
+    network = replace(network, slow=tuple(slow.items()))
     plan = plan_of(*pair, n, elements)
     measured = measure(plan, network, width)
     seconds, links = plainly(plan, network, width)
@@ -157,6 +163,7 @@ def test_rounds_are_made_one_by_one():
         lambda: flat(0, float("nan")),
         lambda: two_level(Link(0, 1), Link(0, 1), 0),
         lambda: Network(Link(0, 1), Link(0, 1), ranks_per_node=4),
+        lambda: replace(flat(0, 1), slow=((0, 0.5),)),
         lambda: measure(ring_all_reduce(2, 2), flat(0, 1), element_bytes=0),
     ],
 )
