@@ -223,7 +223,7 @@ def _table(caption: str, loads: tuple[AxisLoad, ...]) -> Table:
         tuple(
             (
                 _name(load.axis),
-                f"{len(load.groups)} of {len(load.groups[0])}",
+                f"{len(load.groups)} of {len(load.groups[0])} ranks",
                 f"{load.within}",
                 _size(load.port_bytes),
                 _size(load.card_bytes),

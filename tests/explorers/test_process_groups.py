@@ -25,8 +25,20 @@ def test_two_nodes_of_four_in_the_right_order():
     rows = {row[0]: row[1:] for row in view().table.rows}
     activations, gradients = 1.5 * 4 * 8192 * 4096 * 2 * 32, 12 * 4096**2 * 2 * 32 / 4
     assert rows == {
-        "TP": ("2 of 4", "2", format_bytes(activations, 3), "0 B", f"{activations / 450e6:.3g} ms"),
-        "DP": ("4 of 2", "0", "0 B", format_bytes(gradients, 3), f"{gradients / 50e6:.3g} ms"),
+        "TP": (
+            "2 of 4 ranks",
+            "2",
+            format_bytes(activations, 3),
+            "0 B",
+            f"{activations / 450e6:.3g} ms",
+        ),
+        "DP": (
+            "4 of 2 ranks",
+            "0",
+            "0 B",
+            format_bytes(gradients, 3),
+            f"{gradients / 50e6:.3g} ms",
+        ),
     }
     assert view().sentence.startswith("All groups of TP lie inside a node; ")
     assert view().sentence.endswith("no other order is faster.")
@@ -57,7 +69,7 @@ def test_rows_are_the_loads_of_the_layout(other, order):
     rows = view(**state).table.rows
     assert [row[0] for row in rows] == [load.axis.replace("+", " with ") for load in loads]
     for row, load in zip(rows, loads, strict=True):
-        assert row[1:3] == (f"{len(load.groups)} of {len(load.groups[0])}", str(load.within))
+        assert row[1:3] == (f"{len(load.groups)} of {len(load.groups[0])} ranks", str(load.within))
         assert row[3] == format_bytes(float(load.port_bytes), 3)
         assert row[4] == format_bytes(float(load.card_bytes), 3)
         assert row[5] == format_seconds(load.seconds, 3)
