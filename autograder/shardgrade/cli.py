@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "report": "Figures by task and for the class, as HTML and CSV.",
     "export": "Write grades as CSV, for Canvas, Moodle or Gradescope.",
     "similar": "Pairs of too similar submissions, and similarity to the engine.",
+    "verdicts": "What the hidden checks make of answers known to be wrong or right.",
     "late": "Due date and late policy of a lab.",
     "extend": "Give one student more time.",
     "request": "Record and answer a student's regrade request.",

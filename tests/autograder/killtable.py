@@ -4,7 +4,7 @@
 """
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,21 +31,21 @@ class Row:
         return "passed" if self.points == self.of else "stopped"
 
 
-def answers(right: bool) -> Iterator[tuple[str, str, Answer]]:
+def answers(right: bool, labs: Iterable[str] = LABS) -> Iterator[tuple[str, str, Answer]]:
     """Task id, name and function of every entry."""
-    for lab in LABS:
+    for lab in labs:
         table = importlib.import_module(f"killtable_{lab}")
         for task, entries in (table.RIGHT if right else table.WRONG).items():
             for name, answer in entries.items():
                 yield task, name, answer
 
 
-def verdicts() -> list[Row]:
-    """One row for each answer of all kill tables."""
+def verdicts(labs: Iterable[str] = LABS) -> list[Row]:
+    """One row for each answer of the kill tables of ``labs``; `shardgrade verdicts` shows them."""
     return [
         _row(name, right, assess(task, answer))
         for right in (False, True)
-        for task, name, answer in answers(right)
+        for task, name, answer in answers(right, labs)
     ]
 
 
