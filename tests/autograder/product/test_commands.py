@@ -139,6 +139,26 @@ def test_a_term_from_roster_to_purge(layout: Layout, run: Run, tmp_path: Path) -
     assert not (layout.root / "submitted").exists() or not layout.submissions(NAME)
 
 
+def test_verdicts_show_what_stopped_each_wrong_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["verdicts", "n44", "--json"])
+    rows = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 0
+    assert {row["task"] for row in rows} == {task.id for task in LABS["n44"].tasks}
+    for row in rows:
+        assert (row["verdict"] == "passed") is row["right"] is (row["missed"] == [])
+    table = importlib.import_module("killtable")
+    row = table.Row("n44.1", "says three", False, 4.0, 4.0, ())
+    monkeypatch.setattr(table, "verdicts", lambda labs: [row])
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["verdicts", "n44"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert said == ("n44.1\n  wrong     4 of 4  says three: passed\n1 answers, 1 judged wrongly.\n")
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -219,26 +239,6 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ["request", "list", "hw", "--json", "--json"],
     ],
 )
-def test_verdicts_show_what_stopped_each_wrong_answer(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["verdicts", "n44", "--json"])
-    rows = json.loads(capsys.readouterr().out)
-    assert ended.value.code == 0
-    assert {row["task"] for row in rows} == {task.id for task in LABS["n44"].tasks}
-    for row in rows:
-        assert (row["verdict"] == "passed") is row["right"] is (row["missed"] == [])
-    table = importlib.import_module("killtable")
-    row = table.Row("n44.1", "says three", False, 4.0, 4.0, ())
-    monkeypatch.setattr(table, "verdicts", lambda labs: [row])
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["verdicts", "n44"])
-    said = capsys.readouterr().out
-    assert ended.value.code == 1
-    assert said == ("n44.1\n  wrong     4 of 4  says three: passed\n1 answers, 1 judged wrongly.\n")
-
-
 def test_an_option_given_twice_is_refused(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
