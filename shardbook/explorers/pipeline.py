@@ -13,10 +13,11 @@ from shardbook.numbers.units import format_seconds
 from shardbook.schedules.pipeline import (
     SCHEDULES,
     PipelineRun,
+    Program,
     StageTimes,
     make_order,
-    rerun,
-    run_order,
+    program_of,
+    run_program,
 )
 
 _TITLES: Final = {
@@ -84,17 +85,15 @@ def _run(
         forward / chunks, backward_input / chunks, backward_weight / chunks, transfer
     )
     made = _made(schedule, stages, micro_batches, chunks, transfer > 0)
-    return timed(rerun(made, times))
+    return timed(run_program(made, times))
 
 
 @lru_cache(maxsize=8)
-def _made(
-    schedule: str, stages: int, micro_batches: int, chunks: int, transfers: bool
-) -> PipelineRun:
-    """The schedule, checked and compiled once for all times."""
+def _made(schedule: str, stages: int, micro_batches: int, chunks: int, transfers: bool) -> Program:
+    """The schedule, compiled once for all times."""
     try:
         order = make_order(schedule, stages, micro_batches, chunks)
-        return run_order(order, StageTimes(transfer=float(transfers)))
+        return program_of(order, StageTimes(transfer=float(transfers)))
     except InputError as error:
         name = error.argument.replace("-", "_")
         raise InputError(name, error.value, error.allowed) from None

@@ -135,30 +135,47 @@ def _scale(done: PipelineRun) -> float:
 
 def _blocks(done: PipelineRun, starts: tuple[float, ...], ends: tuple[float, ...]) -> _Blocks:
     scale = _scale(done)
-    rows = {f"rank {rank}": rank * (_BAR + _CURVE + _GAP) for rank in range(len(done.order))}
-    parts = [part for row in done.order for action in row for part in action.steps]
-    part_of = {str(part): part for part in parts}
-    lowest = {
-        f"rank {rank}": min((a.stage for a in row), default=0)
+    row_of = {
+        part.stage: (rank * (_BAR + _CURVE + _GAP), part.stage != min(a.stage for a in row))
         for rank, row in enumerate(done.order)
+        for part in {part.stage: part for a in row for part in a.steps}.values()
     }
     blocks = _Blocks({}, [])
+    #: (stage, kind, seconds) → path of its blocks, their outline, and a later chunk's mark
+    outlines: dict[tuple[int, str, float], tuple[list[str], str, str]] = {}
+    later: list[str] = []
     narrow = False
-    for action, start, end in zip(done.run.plan.actions, starts, ends, strict=True):
-        if action.stream not in rows or end <= start:
+    for part, start, end in zip(done.parts, starts, ends, strict=True):
+        stage, kind, micro_batch, _ = part
+        length = end - start
+        if length <= 0 or kind not in KINDS:
             continue
-        part, y = part_of[action.name], rows[action.stream]
-        width = (end - start) * scale
-        place, wide = f"{_LEFT + start * scale:.1f}", f"{width:.1f}"
-        blocks.paths.setdefault(part.kind, []).append(f"M{place} {y}h{wide}v{_BAR}h-{wide}z")
-        if part.stage != lowest[action.stream]:
-            low = f"M{place} {y + _BAR - 4}h{wide}v4h-{wide}z"
-            blocks.paths.setdefault(_LATER, []).append(low)
-        text = str(part.micro_batch)
-        narrow = narrow or width < _DIGIT * len(text) + 2
+        key = stage, kind, length
+        if key not in outlines:
+            outlines[key] = (
+                blocks.paths.setdefault(kind, []),
+                *_outlines(length * scale, *row_of[stage]),
+            )
+        path, whole, low = outlines[key]
+        place = f"M{_LEFT + start * scale:.1f} "
+        path.append(place + whole)
+        if low:
+            later.append(place + low)
         if not narrow:
-            blocks.numbers.append((_LEFT + (start + end) / 2 * scale, y + 15, text))
+            text = str(micro_batch)
+            narrow = length * scale < _DIGIT * len(text) + 2
+            middle = _LEFT + (start + end) / 2 * scale
+            blocks.numbers.append((middle, row_of[stage][0] + 15, text))
+    if later:
+        blocks.paths[_LATER] = later
     return _Blocks(blocks.paths, [] if narrow else blocks.numbers)
+
+
+def _outlines(width: float, y: int, later: bool) -> tuple[str, str]:
+    """A block of a row at ``y`` from its left end on, and the mark of a later chunk in it."""
+    wide = f"{width:.1f}"
+    mark = f"{y + _BAR - 4}h{wide}v4h-{wide}z" if later else ""
+    return f"{y}h{wide}v{_BAR}h-{wide}z", mark
 
 
 def _draw_blocks(root: Element, blocks: _Blocks, first: float) -> None:

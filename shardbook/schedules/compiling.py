@@ -3,7 +3,7 @@
 See [Note: two predecessors] in `shardbook.schedules.core`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from shardbook.schedules.core import Action, Allocation, Plan, Pool, checked_seconds, program_fault
 from shardbook.schedules.faults import ScheduleError
@@ -21,22 +21,20 @@ def compile_plan(actions: Iterable[Action]) -> Plan:
     if len(order) < len(preds):
         raise _deadlock(program, preds, set(order))
     costs = [checked_seconds("seconds", action.seconds) for action in program]
+    costs += [checked_seconds("issue", program[action_index].issue) for action_index in issue_of]
     number = [0] * len(preds)
     seconds, first, second = [0.0], [0], [0]
     for node in order:
-        earlier = [number[before] for before in preds[node]]
+        earlier = [number[before] for before in preds[node]] or [0]
         while len(earlier) > 2:
             seconds.append(0.0)
             first.append(earlier.pop())
             second.append(earlier.pop())
             earlier.append(len(seconds) - 1)
         number[node] = len(seconds)
-        if node < count:
-            seconds.append(costs[node])
-        else:
-            seconds.append(checked_seconds("issue", program[issue_of[node - count]].issue))
-        first.append(earlier[0] if earlier else 0)
-        second.append(earlier[-1] if earlier else 0)
+        seconds.append(costs[node])
+        first.append(earlier[0])
+        second.append(earlier[-1])
     issue_node = [0] * count
     for at, action_index in enumerate(issue_of):
         issue_node[action_index] = number[count + at]
@@ -82,7 +80,9 @@ def _predecessors(program: tuple[Action, ...]) -> tuple[list[list[int]], list[in
     return preds + issues, issue_of
 
 
-def _topological(preds: list[list[int]]) -> list[int]:
+def _topological(preds: list[list[int]]) -> Sequence[int]:
+    if all(not before or max(before) < node for node, before in enumerate(preds)):
+        return range(len(preds))
     followers: list[list[int]] = [[] for _ in preds]
     missing = [len(before) for before in preds]
     for node, before in enumerate(preds):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from shardbook.errors import InputError, one_of, real
 from shardbook.schedules.faults import ScheduleError
@@ -29,8 +29,7 @@ ALLOCATE: Final = ("start", "issue")
 _LONGEST: Final = 1e15
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(NamedTuple):
     """Named memory in a pool (a rank, a device, host memory): ``size`` in bytes or in units."""
 
     pool: str
@@ -38,8 +37,7 @@ class Buffer:
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """What runs: ``seconds`` on ``stream`` once the actions at the indices ``needs`` have ended.
 
     ``host`` issues it after ``waits`` have ended, at a cost of ``issue`` seconds. ``takes`` are
@@ -61,8 +59,7 @@ class Action:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(NamedTuple):
     """``size`` held from the action ``taken`` to the end of ``released`` (None: to the end)."""
 
     buffer: str
@@ -108,13 +105,14 @@ class Run:
     @property
     def starts(self) -> tuple[float, ...]:
         """The start of each action, s."""
-        return tuple(map(self.start_of, range(len(self.plan.actions))))
+        ends, first, second = self.node_ends, self.plan.first, self.plan.second
+        return tuple([max(ends[first[node]], ends[second[node]]) for node in self.plan.node])
 
     @property
     def ends(self) -> tuple[float, ...]:
         """The end of each action, s."""
         ends = self.node_ends
-        return tuple(ends[node] for node in self.plan.node)
+        return tuple([ends[node] for node in self.plan.node])
 
     @property
     def makespan(self) -> float:

@@ -65,8 +65,15 @@ single = st.one_of(
         indices,
         st.sampled_from(["F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B"]),
         indices,
+        parts=st.just(()),
     ),
-    st.builds(PipelineAction, indices, st.sampled_from(["UNSHARD", "RESHARD", "REDUCE_GRAD"])),
+    st.builds(
+        PipelineAction,
+        indices,
+        st.sampled_from(["UNSHARD", "RESHARD", "REDUCE_GRAD"]),
+        micro_batch=st.none(),
+        parts=st.just(()),
+    ),
 )
 pairs = st.builds(
     lambda s, t, m, k: overlapped(PipelineAction(s, "F", m), PipelineAction(t, "B", k)),

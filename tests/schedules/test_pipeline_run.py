@@ -14,8 +14,9 @@ from shardbook.schedules.pipeline import (
     StageTimes,
     make_order,
     parse_order,
-    rerun,
+    program_of,
     run_order,
+    run_program,
 )
 
 GOLDEN = [
@@ -237,14 +238,16 @@ def test_too_few_stage_times_are_refused():
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("transfer", [0.0, 0.25])
-def test_running_again_with_other_times_is_running_anew(schedule: str, transfer: float) -> None:
+def test_a_compiled_order_runs_with_other_times_as_if_compiled_for_them(
+    schedule: str, transfer: float
+) -> None:
     order = make_order(schedule, 4, 8)
-    first = run_order(order, StageTimes(transfer=4 * transfer))
+    program = program_of(order, StageTimes(transfer=4 * transfer))
     stages = 1 + max(part.stage for row in order for action in row for part in action.steps)
     for recompute in (False, True):
         forward = tuple(1 + stage / 8 for stage in range(stages))
         times = StageTimes(forward, 1.5, 0.75, transfer, recompute)
-        again, anew = rerun(first, times), run_order(order, times)
+        again, anew = run_program(program, times), run_order(order, times)
         assert again.run.node_ends == anew.run.node_ends
         assert (again.makespan, again.busy, again.peak_live) == (
             anew.makespan,
@@ -255,12 +258,13 @@ def test_running_again_with_other_times_is_running_anew(schedule: str, transfer:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, 0.0)])
-def test_running_again_refuses_transfers_that_come_or_go(before: float, after: float) -> None:
-    done = run_order(make_order("1f1b", 2, 4), StageTimes(transfer=before))
+def test_a_compiled_order_refuses_transfers_that_come_or_go(before: float, after: float) -> None:
+    program = program_of(make_order("1f1b", 2, 4), StageTimes(transfer=before))
     with pytest.raises(InputError, match="anew"):
-        rerun(done, StageTimes(transfer=after))
+        run_program(program, StageTimes(transfer=after))
 
 
 def test_one_rank_runs_again_with_any_transfer() -> None:
-    done = run_order(make_order("interleaved-1f1b", 1, 4))
-    assert rerun(done, StageTimes(transfer=1.0)).makespan == done.makespan
+    order = make_order("interleaved-1f1b", 1, 4)
+    again = run_program(program_of(order), StageTimes(transfer=1.0))
+    assert again.makespan == run_order(order).makespan

@@ -10,7 +10,8 @@ from shardbook.schedules.pipeline.actions import (
 )
 from shardbook.schedules.pipeline.orders import SCHEDULES, make_order
 from shardbook.schedules.pipeline.pipedream import PipeDream, pipedream
-from shardbook.schedules.pipeline.run import PipelineRun, StageTimes, rerun, run_order
+from shardbook.schedules.pipeline.program import Program, StageTimes, program_of
+from shardbook.schedules.pipeline.run import PipelineRun, run_order, run_program
 
 __all__ = [
     "SCHEDULES",
@@ -18,6 +19,7 @@ __all__ = [
     "PipeDream",
     "PipelineAction",
     "PipelineRun",
+    "Program",
     "StageTimes",
     "format_order",
     "make_order",
@@ -25,6 +27,7 @@ __all__ = [
     "parse_action",
     "parse_order",
     "pipedream",
-    "rerun",
+    "program_of",
     "run_order",
+    "run_program",
 ]

@@ -4,8 +4,7 @@ Source: the text form of PyTorch's `torch.distributed.pipelining`.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from shardbook.errors import InputError
 
@@ -34,8 +33,7 @@ _ALLOWED: Final = "give stage, kind and micro-batch, such as 2F0, 1B3, 0I2, 0W2 
 _IDLE: Final = ("", "-", ".", "null", "None")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class PipelineAction:
+class PipelineAction(NamedTuple):
     """``kind`` of work of ``stage`` on ``micro_batch``; ``parts`` if two are overlapped."""
 
     stage: int

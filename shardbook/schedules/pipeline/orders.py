@@ -10,9 +10,10 @@ DualPipeV, after DeepSeek-V3's DualPipe, 2024. The lists equal those of
 a pattern of (stage, kind), and the micro-batch is how often the pair has occurred before.
 """
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from shardbook.errors import InputError, one_of, whole
@@ -69,10 +70,9 @@ def make_order(schedule: str, ranks: int, micro_batches: int, chunks: int | None
 
 def _counted(steps: Iterable[Step]) -> Iterator[PipelineAction]:
     """Give each step its micro-batch. See [Note: pattern and count]."""
-    seen: Counter[Step] = Counter()
+    numbers: defaultdict[Step, Iterator[int]] = defaultdict(count)
     for step in steps:
-        yield PipelineAction(*step, seen[step])
-        seen[step] += 1
+        yield PipelineAction(*step, next(numbers[step]))
 
 
 def _gpipe(rank: int, ranks: int, micro_batches: int, chunks: int) -> Iterator[PipelineAction]:
