@@ -146,12 +146,22 @@ def who_can(layout: Layout) -> dict[str, tuple[str, ...]]:
 
 
 def matrix() -> tuple[tuple[str, ...], ...]:
-    """Rows of the tool matrix: a feature in words, then each tool's answer in order (S74)."""
+    """Rows of the tool matrix: a feature in words, then each tool's answer in order (S74).
+
+    ``yes``: by itself; ``with``: with a part that `parts` names; a dash: not at all.
+    """
     return tuple(
-        (words, *(_spoken(tool.answer(feature)) for tool in TOOLS))
+        (words, *({ITSELF: "yes", NO: "–"}.get(tool.answer(feature), "with") for tool in TOOLS))
         for feature, words in FEATURES.items()
     )
 
 
-def _spoken(answer: str) -> str:
-    return {ITSELF: "yes", NO: "–"}.get(answer, f"with {answer}")
+def parts() -> tuple[tuple[str, str, str], ...]:
+    """Rows of (tool, part that it needs, for what), in the matrix's order."""
+    needed: dict[tuple[str, str], list[str]] = {}
+    for tool in TOOLS:
+        for feature in FEATURES:
+            part = tool.answer(feature)
+            if part not in (ITSELF, NO):
+                needed.setdefault((tool.name, part), []).append(feature)
+    return tuple((*key, ", ".join(features)) for key, features in needed.items())

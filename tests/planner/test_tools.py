@@ -5,7 +5,7 @@ import pytest
 from shardbook.planner.launch import launch_settings
 from shardbook.planner.layouts import Layout
 from shardbook.planner.presets import cluster_named, model_named
-from shardbook.planner.tools import FEATURES, ITSELF, NO, TOOLS, features_of, matrix, who_can
+from shardbook.planner.tools import FEATURES, ITSELF, NO, TOOLS, features_of, matrix, parts, who_can
 
 MODEL = model_named("layers=8,hidden=512,heads=8,sequence=16384,experts=4,batch=1048576")
 ALONE = {
@@ -73,4 +73,8 @@ def test_the_matrix_has_a_row_a_feature_and_a_column_a_tool():
     rows = matrix()
     assert [row[0] for row in rows] == list(FEATURES.values())
     assert {len(row) for row in rows} == {1 + len(TOOLS)}
-    assert rows[3][3] == "yes" and rows[3][1] == "–" and rows[3][5] == "with Megatron-FSDP"
+    assert rows[3][3] == "yes" and rows[3][1] == "–" and rows[3][5] == "with"
+    assert ("Megatron-LM", "Megatron-FSDP", "stage 2, stage 3, hybrid") in parts()
+    assert sum(row.count("with") for row in rows) == sum(
+        len(each[2].split(", ")) for each in parts()
+    )
