@@ -47,6 +47,12 @@ class Hang:
     def __str__(self) -> str:
         return f"{self.reason}\n{self.grid()}"
 
+    @property
+    def odd_ranks(self) -> tuple[int, ...]:
+        """The ranks that are in another call than most: where to look first (S70)."""
+        most = _largest_camp(self.waits)
+        return tuple(rank for rank in self.histories if rank not in {w.rank for w in most})
+
     def grid(self, rows: int = 4) -> str:
         """Draw the last calls, a column a rank; ✗ marks the first row in which a rank is stuck."""
         columns = list(self.histories.values())
@@ -102,11 +108,8 @@ def diagnose(waiting: Mapping[int, Call], histories: Mapping[int, tuple[Call, ..
         Wait(rank, len(histories[rank]) - 1, call, _missing(rank, call, waiting))
         for rank, call in waiting.items()
     )
-    camps: dict[tuple[Call, str], list[Wait]] = {}
-    for wait in waits:
-        camps.setdefault((wait.call, wait.call.what), []).append(wait)
     # The largest camp is taken to be right; the others are named as what it waits for.
-    main = max(camps.values(), key=len)
+    main = _largest_camp(waits)
     first = main[0]
     others = [_whereabouts(rank, waiting) for rank in first.waits_for]
     return Hang(
@@ -115,6 +118,14 @@ def diagnose(waiting: Mapping[int, Call], histories: Mapping[int, tuple[Call, ..
         waits,
         histories,
     )
+
+
+def _largest_camp(waits: Sequence[Wait]) -> list[Wait]:
+    """Return the waits of the ranks in the call that most are in; of equal camps the first."""
+    camps: dict[tuple[Call, str], list[Wait]] = {}
+    for wait in waits:
+        camps.setdefault((wait.call, wait.call.what), []).append(wait)
+    return max(camps.values(), key=len)
 
 
 def _missing(rank: int, call: Call, waiting: Mapping[int, Call]) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
 """Saving while training goes on, and what saving from one rank costs in device memory."""
 
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from shardbook.training.checkpoint import Snapshot, Write, save, snapshot, write_durably
+from shardbook.training.checkpoint import Array, Snapshot, Write, save, snapshot, write_durably
 from shardbook.training.device import Name
 from shardbook.training.state import State, categories
 from shardbook.training.trainer import Trainer
@@ -56,13 +57,33 @@ def gather_on_one_rank(trainer: Trainer, rank: int = 0) -> tuple[State, int]:
     Returns the state and the device's peak in bytes (B): with sharded states the moment of the
     save, not the step, may be what does not fit.
     """
+    state = trainer.state()
+    held = {c: np.asarray(state.vectors[c]) for c in categories(trainer.settings)}
+    return state, _peak_of_save(trainer, rank, held)
+
+
+def copy_on_device(trainer: Trainer, rank: int = 0) -> int:
+    """Return a device's peak in B if it copies its own part before that is written (S70).
+
+    So may a save that lets the training go on; with sharded states it is small beside
+    `gather_on_one_rank`.
+    """
+    device = trainer.ranks[rank].device
+    units = range(len(trainer.settings.units))
+    held = {
+        category: np.concatenate([device.get(Name(category, unit)) for unit in units])
+        for category in categories(trainer.settings)
+    }
+    return _peak_of_save(trainer, rank, held)
+
+
+def _peak_of_save(trainer: Trainer, rank: int, held: Mapping[str, Array]) -> int:
     device = trainer.ranks[rank].device
     device.moment = "save"
     device.begin()
-    state = trainer.state()
-    for category in categories(trainer.settings):
-        device.allocate(Name(f"gathered_{category}", 0), np.asarray(state.vectors[category]))
+    for category, array in held.items():
+        device.allocate(Name(f"saved_{category}", 0), array)
     peak = device.peak
-    for category in categories(trainer.settings):
-        device.free(Name(f"gathered_{category}", 0))
-    return state, peak
+    for category in held:
+        device.free(Name(f"saved_{category}", 0))
+    return peak
