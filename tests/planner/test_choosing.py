@@ -27,7 +27,7 @@ def every_layout_that_fits(model, cluster):
     return [Layout(*choices) for _, choices in found.fitting]
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=80)
 @given(
     st.sampled_from([4, 6, 16, 40]),
     st.sampled_from([(512, 8), (2048, 16), (8192, 64)]),
@@ -36,9 +36,11 @@ def every_layout_that_fits(model, cluster):
     st.sampled_from([1, 2, 4, 16]),
     st.sampled_from([1, 2, 4]),
     st.sampled_from([4, 16, 80]),
+    st.sampled_from([1, 8]),
+    st.sampled_from([0, 1000]),
 )
 def test_what_the_tree_chooses_fits_and_nothing_of_less_effort_does(
-    layers, shape, sequence, experts, nodes, cards, memory
+    layers, shape, sequence, experts, nodes, cards, memory, host, nvme
 ):
     hidden, heads = shape
     model = model_named(
@@ -46,7 +48,8 @@ def test_what_the_tree_chooses_fits_and_nothing_of_less_effort_does(
         f"batch={sequence * 16},vocabulary=32000"
     )
     cluster = cluster_named(
-        f"a100-80,nodes={nodes},cards={cards},memory={memory}GB,host_memory={8 * memory}GB"
+        f"a100-80,nodes={nodes},cards={cards},memory={memory}GB,host_memory={host * memory}GB,"
+        f"nvme_memory={nvme}GB"
     )
     choice = choose(model, cluster)
     fitting = every_layout_that_fits(model, cluster)
@@ -116,6 +119,15 @@ def test_the_host_is_asked_last():
     assert poor.limit.startswith("memory")
     # 16 B a parameter over 0.92 · 80 GiB
     assert cards_for_states(model, cluster) == -(-16 * model.parameters // int(0.92 * 80 * 2**30))
+
+
+def test_drives_are_asked_after_the_hosts_memory():
+    """M15's case: 70B on four cards, 512 GB of host memory, 2 TB of NVMe a node."""
+    model, text = model_named("llama3-70b"), "h100-80,cards=4,host_memory=512GB"
+    assert choose(model, cluster_named(text)).layout is None
+    choice = choose(model, cluster_named(text + ",nvme_memory=2TB"))
+    assert choice.layout.offload == "nvme" and choice.layout.stage == 3
+    assert choice.steps[-1].question == "host"
 
 
 def test_fewer_sequences_than_cards_is_a_limit_of_its_own():
