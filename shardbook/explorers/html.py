@@ -1,11 +1,19 @@
 """An explorer as HTML: the default view, complete without a script, and the form a script wakes."""
 
 import json
+import re
 from html import escape
+from typing import Final
 
 from shardbook.explorers.controls import Choice, Control, Number, Steps, Switch, Text
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.view import Table
+
+_NUMBER: Final = re.compile(
+    r"[−–+-]?\d[\d.,]*([⁰¹²³⁴-⁹]+|e[−+-]?\d+)?"  # 1,552 or 2²⁰ or 5.96e−08
+    r"( ?[^\W\d]+(/[^\W\d]+)?| ?[%×])?"  # GB/s or billion or %
+    r"( [✓✗])?"
+)
 
 
 def page_html(explorer: Explorer, raw: dict[str, str]) -> str:
@@ -45,7 +53,7 @@ def table_html(table: Table) -> str:
 
 
 def _cell(text: str) -> str:
-    number = ' class="sb-number"' if text.lstrip("−–-+")[:1].isdigit() else ""
+    number = ' class="sb-number"' if _NUMBER.fullmatch(text) else ""
     return f"<td{number}>{escape(text)}</td>"
 
 
