@@ -99,40 +99,45 @@ def program_of(
     producers = _producers(parts)
     names = [rank_name(rank) for rank in range(len(order))]
     sizes = {stage: _size(live, stage) for stage in rank_of}
-    kept: dict[tuple[int, int | None], tuple[Buffer]] = {}
+    kept: dict[tuple[int, int | None], tuple[Buffer, ...]] = {}
     none: tuple[Buffer, ...] = ()
     actions = []
     for (rank, part, together), seconds in zip(slots, durations(parts, times), strict=True):
         stage, kind, micro_batch, _ = part
-        name = names[rank]
-        needs = [
-            found[each.micro_batch]
-            for each in together
-            for found in producers[each.stage, each.kind]
-            if each.micro_batch in found
-        ]
+        name = stream = names[rank]
+        needs = tuple(
+            [
+                found[each[2]]
+                for each in together
+                for found in producers[each[:2]]
+                if each[2] in found
+            ]
+        )
+        takes = releases = none
+        of_kind = COMPUTE
         if kind in _SENDS:
-            link = f"{name} → {names[rank_of[stage + _SENDS[kind]]]}"
-            actions.append(Action(str(part), link, seconds, tuple(needs), COMMUNICATION, name))
-            continue
-        buffers = none
-        if kind in _HOLDS:
+            stream = f"{name} → {names[rank_of[stage + _SENDS[kind]]]}"
+            of_kind = COMMUNICATION
+        elif kind in _HOLDS:
             here = stage, micro_batch
-            if here not in kept:
-                kept[here] = (Buffer(name, f"{stage}{FORWARD}{micro_batch}", sizes[stage]),)
-            buffers = kept[here]
-        takes, releases = (buffers, none) if kind == FORWARD else (none, buffers)
+            buffers = kept.get(here)
+            if buffers is None:
+                buffers = (Buffer(name, f"{stage}{FORWARD}{micro_batch}", sizes[stage]),)
+                kept[here] = buffers
+            takes, releases = (buffers, none) if kind == FORWARD else (none, buffers)
         actions.append(
-            Action(str(part), name, seconds, tuple(needs), COMPUTE, name, 0.0, (), takes, releases)
+            Action(str(part), stream, seconds, needs, of_kind, name, 0.0, (), takes, releases)
         )
     return Program(order, compile_plan(actions), parts)
 
 
 def durations(parts: Sequence[PipelineAction], times: StageTimes) -> list[float]:
     """How long each of ``parts`` takes, s."""
-    each = {(part.stage, part.kind): part for part in parts}
-    seconds = {key: times.seconds(part) for key, part in each.items()}
-    return [seconds[part.stage, part.kind] for part in parts]
+    kinds = [part[:2] for part in parts]
+    seconds = {
+        kind: times.seconds(part) for kind, part in dict(zip(kinds, parts, strict=True)).items()
+    }
+    return [seconds[kind] for kind in kinds]
 
 
 def _producers(
@@ -140,8 +145,8 @@ def _producers(
 ) -> dict[tuple[int, str], list[dict[int | None, int]]]:
     """By stage and kind, for each thing it needs: micro-batch → the index of what makes it."""
     made: dict[tuple[int, str], dict[int | None, int]] = {}
-    for at, (stage, kind, micro_batch, _) in enumerate(parts):
-        made.setdefault((stage, kind), {})[micro_batch] = at
+    for at, part in enumerate(parts):
+        made.setdefault(part[:2], {})[part[2]] = at
     return {
         (stage, kind): [
             # Of several kinds, the first that there is.
