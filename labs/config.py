@@ -9,16 +9,8 @@ from typing import Any, Final
 from shardbook.errors import InputError, one_of, real, whole
 from shardbook.ledger.activations import RECOMPUTE
 from shardbook.numbers.units import parse_bytes, parse_rate
+from shardbook.planner.budget import Strategy
 from shardbook.planner.presets import Cluster, Model, cluster_named, model_named
-
-
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """A way of splitting: the sharding stage, and the tensor degree (0: all cards of a node)."""
-
-    name: str
-    stage: int
-    tensor: int
 
 
 @dataclass(frozen=True, slots=True)

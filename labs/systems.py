@@ -9,15 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from labs.config import Strategy, Systems
+from labs.config import Systems
 from shardbook.collectives.build import plan_of
 from shardbook.collectives.measure import measure
 from shardbook.collectives.network import flat
-from shardbook.planner.layouts import Layout, Limits, micro_batches, refused
-from shardbook.planner.memory import peak_memory, too_large
+from shardbook.planner.budget import Strategy, budget
 from shardbook.planner.presets import Cluster
-from shardbook.planner.simulated import simulated_seconds
-from shardbook.planner.steptime import step_time
 from shardbook.planner.traffic import sent_bytes
 
 Row = dict[str, Any]
@@ -54,48 +51,47 @@ def _cases(config: Systems) -> Iterator[tuple[Cluster, Strategy]]:
 def _configuration(
     config: Systems, cluster: Cluster, strategy: Strategy, seed: int
 ) -> tuple[Row, list[Row]]:
-    tensor = strategy.tensor or cluster.cards
-    layout = Layout(
-        tensor=tensor,
-        data=max(1, cluster.size // tensor),
-        stage=strategy.stage,
-        recompute=config.recompute,
+    # The slowest card's pace is drawn once for each size of cluster.
+    draw = random.Random(f"{seed} {cluster.size}")
+    pace = max(1 + abs(draw.gauss(0, config.spread)) for _ in range(cluster.size))
+    found = budget(
+        config.model,
+        cluster,
+        strategy,
         micro_batch=config.micro_batch,
+        recompute=config.recompute,
+        pace=pace,
     )
     row: Row = {
         "cards": cluster.size,
         "cards_per_node": cluster.cards,
         "between_bytes_per_second": cluster.between,
         "strategy": strategy.name,
-        "reason": refused(config.model, cluster, layout),
+        "reason": found.reason,
     }
-    if row["reason"] is not None:
+    if found.peak is None:
         return row, []
-    peak = peak_memory(config.model, layout)
-    row["reason"] = too_large(cluster, peak, Limits().usable)
-    row |= {"peak_bytes": peak.bytes, "fits": row["reason"] is None}
-    # All wait for the slowest card; its pace is drawn once for each size of cluster.
-    draw = random.Random(f"{seed} {cluster.size}")
-    pace = max(1 + abs(draw.gauss(0, config.spread)) for _ in range(cluster.size))
-    slowed = replace(cluster, fraction=cluster.fraction / pace)
-    time = step_time(config.model, slowed, layout)
-    seconds = simulated_seconds(config.model, slowed, layout)
-    tokens = config.model.batch / seconds
-    sent = sent_bytes(config.model, layout)
+    sent = sent_bytes(config.model, found.layout)
     row |= {
-        "micro_batches": micro_batches(config.model, layout),
-        "slowest_card": pace,
-        "seconds": seconds,
-        "compute_seconds": time.compute,
-        "tensor_seconds": time.tensor,
-        "exposed_data_seconds": time.data,
+        "peak_bytes": found.peak.bytes,
+        "fits": found.run is not None,
         "tensor_sent_bytes": sent["tensor"],
         "data_sent_bytes": sent["data"],
-        "tokens_per_second": tokens,
-        "dollars_per_million_tokens": cluster.size * cluster.card.price / 3600 / tokens * 1e6,
     }
+    if found.run is not None:
+        row |= {
+            "micro_batches": found.run.micro_batches,
+            "slowest_card": pace,
+            "seconds": found.run.seconds,
+            "compute_seconds": found.run.time.compute,
+            "tensor_seconds": found.run.time.tensor,
+            "exposed_data_seconds": found.run.time.data,
+            "tokens_per_second": found.tokens_per_second,
+            "dollars_per_million_tokens": found.dollars_per_million_tokens,
+        }
     key = {name: row[name] for name in ("cards", "cards_per_node", "strategy")}
-    return row, [{**key, "category": name, "bytes": size} for name, size in peak.pieces if size]
+    pieces = found.peak.pieces
+    return row, [{**key, "category": name, "bytes": size} for name, size in pieces if size]
 
 
 def _rings(config: Systems) -> tuple[list[Row], list[Row]]:
