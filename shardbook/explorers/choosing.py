@@ -5,14 +5,20 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from shardbook.explorers import draw
-from shardbook.explorers.controls import Choice, Number, doublings
+from shardbook.explorers.controls import Number, doublings
 from shardbook.explorers.explorer import Explorer
+from shardbook.explorers.planner_controls import (
+    CARD_NAMES,
+    MODEL_NAMES,
+    between,
+    card_choice,
+    model_choice,
+)
 from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_bytes, format_seconds
-from shardbook.planner.choosing import QUESTIONS, Step, cards_for_states, choose
-from shardbook.planner.choosing import Choice as Chosen
+from shardbook.planner.choosing import QUESTIONS, Choice, Step, cards_for_states, choose
 from shardbook.planner.layouts import Layout
-from shardbook.planner.presets import CARDS, MODELS, cluster_named
+from shardbook.planner.presets import MODELS, cluster_named
 
 _WIDTH: Final = 640
 _LEFT, _BOX, _LEAF, _HIGH, _PITCH = 4, 380, 426, 64, 88
@@ -60,7 +66,7 @@ def layout_words(layout: Layout) -> str:
     return str(layout).replace(", micro-batch 1", "")
 
 
-def _figure(choice: Chosen) -> str:
+def _figure(choice: Choice) -> str:
     root = draw.canvas(_WIDTH, 5 * _PITCH + 130 + _ROW * len(choice.steps))
     draw.hatches(root, EXPLORER.id)
     asked = {step.question: step for step in choice.steps}
@@ -96,7 +102,7 @@ def _answer(step: Step | None, budget: int) -> str:
     return f"no: {text}" if step.question == "replica" else f"no: at least {text}"
 
 
-def _wires(root: Element, y: float, choice: Chosen) -> None:
+def _wires(root: Element, y: float, choice: Choice) -> None:
     found = choice.layout is not None
     _box(root, _LEFT, y, _BOX, [_WIRES, _wait(choice)], strong=found)
     slow = choice.network_is_limit
@@ -108,7 +114,7 @@ def _wires(root: Element, y: float, choice: Chosen) -> None:
     _box(root, _LEAF, y, _WIDTH - _LEAF - 4, lines, strong=slow)
 
 
-def _wait(choice: Chosen) -> str:
+def _wait(choice: Choice) -> str:
     if choice.time is None:
         return "not asked"
     said = "no" if choice.network_is_limit else "yes"
@@ -163,7 +169,7 @@ def _wrapped(text: str, most: int = 27) -> list[str]:
     return lines
 
 
-def _ledgers(root: Element, y: float, choice: Chosen) -> None:
+def _ledgers(root: Element, y: float, choice: Choice) -> None:
     draw.words(root, _LEFT, y, "The fullest card at its peak, for each question asked")
     shown = ["weights", "gradients", "master_weights", "momentum", "variance"]
     draw.legend(root, EXPLORER.id, shown, _LEFT, y + 24)
@@ -201,7 +207,7 @@ def _ledger(root: Element, y: float, step: Step, scale: float) -> None:
         draw.words(root, end - 2, y + 12, "goes on →", anchor="end", class_="sb-small sb-strong")
 
 
-def _table(choice: Chosen) -> Table:
+def _table(choice: Choice) -> Table:
     rows = []
     for step in choice.steps:
         sizes = dict(step.peak.pieces) if step.peak else {}
@@ -223,20 +229,23 @@ def _table(choice: Chosen) -> Table:
         for each in choice.remedies if each.name != "as it is"
     ]  # fmt: skip
     return Table(
-        f"{choice.model.name}, {choice.model.sequence:,} tokens a sequence, on"
-        f" {choice.cluster.size:,} × {choice.cluster.card.name}",
+        f"{_where(choice)}, {choice.model.sequence:,} tokens a sequence",
         ("question", "simplest or nearest layout", "states", "whole layers", "activations",
          "answer"),
         tuple(rows),
     )  # fmt: skip
 
 
-def _sentence(choice: Chosen) -> str:
-    layout, cluster = choice.layout, choice.cluster
-    where = f"{choice.model.name} on {cluster.size:,} × {cluster.card.name}"
+def _where(choice: Choice) -> str:
+    card = CARD_NAMES[choice.cluster.card.name]
+    return f"{MODEL_NAMES[choice.model.name]} on {choice.cluster.size:,} × {card}"
+
+
+def _sentence(choice: Choice) -> str:
+    layout, where = choice.layout, _where(choice)
     last = choice.steps[-1]
     if layout is None or last.peak is None or choice.time is None:
-        fewest = cards_for_states(choice.model, cluster)
+        fewest = cards_for_states(choice.model, choice.cluster)
         return (
             f"{where} does not fit, whatever is cut: {last.reason}; the states alone fill"
             f" {fewest:,} {'card' if fewest == 1 else 'cards'}."
@@ -257,25 +266,19 @@ def _sentence(choice: Chosen) -> str:
     return f"{spoken}, and {best.name} would take {format_seconds(best.seconds, 3)}."
 
 
-def _labelled(names: list[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, name) for name in names)
-
-
 EXPLORER = Explorer(
     "what-is-the-limit",
     "What is the limit?",
     (
-        Choice("model", "Model", "llama3-8b", _labelled(list(MODELS))),
-        Choice("card", "Card", "h100-80", _labelled(list(CARDS))),
+        model_choice("llama3-8b"),
+        card_choice(),
         Number("cards", "Cards a node", "8", doublings(4), 1, 64),
         Number("nodes", "Nodes", "2", doublings(11), 1, 4096),
         Number("sequence", "Tokens a sequence", "8192",
                ("512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072"),
                16, 1 << 20),
         Number("batch", "Sequences a step", "512", doublings(12), 1, 1 << 20),
-        Number("between", "Bandwidth between nodes, of a card, one way", "50GB/s",
-               ("1GB/s", "3GB/s", "6.25GB/s", "12.5GB/s", "25GB/s", "50GB/s", "100GB/s"),
-               1e6, 1e13, integer=False, kind="rate", unit="B/s"),
+        between(),
     ),
     _draw,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number, doublings
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.layout_drawing import ledger, legend, timeline
+from shardbook.explorers.planner_controls import between, card_choice, model_choice
 from shardbook.explorers.view import Table, View
 from shardbook.ledger.activations import RECOMPUTE
 from shardbook.numbers.units import GB, format_bytes, format_seconds
@@ -20,22 +21,6 @@ from shardbook.planner.presets import MODELS, Cluster, cluster_named
 
 #: B of NVMe a node where states may go there: a DGX-2's, ZeRO-Infinity, SC 2021, as reported
 NVME: Final = 28_000 * GB
-_MODELS: Final = {
-    "llama3-8b": "Llama 3 8B",
-    "llama3-70b": "Llama 3 70B",
-    "llama3-405b": "Llama 3 405B",
-    "mixtral-8x7b": "Mixtral 8x7B",
-    "megatron-7.5b": "Megatron 7.5B",
-    "megatron-39b": "Megatron 39B",
-    "gpt3-175b": "GPT-3 175B",
-    "megatron-1t": "Megatron 1T",
-}
-_CARDS: Final = {
-    "v100-32": "V100 32 GB",
-    "a100-40": "A100 40 GB",
-    "a100-80": "A100 80 GB",
-    "h100-80": "H100 80 GB",
-}
 _SIMULATED: Final = 20
 #: rows of the ranking and reasons that are drawn; the table has all
 _ROWS, _REASONS = 5, 6
@@ -269,15 +254,11 @@ EXPLORER = Explorer(
     "planner",
     "The planner",
     (
-        Choice("model", "Model", "llama3-70b", tuple(_MODELS.items())),
-        Choice("card", "Card", "h100-80", tuple(_CARDS.items())),
+        model_choice("llama3-70b"),
+        card_choice(),
         Number("nodes", "Nodes", "4", doublings(11), 1, 2048),
         Choice("cards", "Cards a node", "8", tuple((text, text) for text in ("1", "4", "8", "16"))),
-        Number(
-            "between", "Bandwidth of a card between nodes, one way", "50GB/s",
-            ("1GB/s", "3GB/s", "6GB/s", "12.5GB/s", "25GB/s", "50GB/s", "100GB/s"),
-            1e6, 1e13, integer=False, kind="rate", unit="B/s",
-        ),
+        between(),
         Choice(
             "recompute", "Activations computed again", "any",
             (("any", "whatever is best"), ("none", "none"), ("selective", "attention's"),
