@@ -15,6 +15,7 @@ from shardbook.training.programs import Options
 from shardbook.training.rendezvous import HangError
 from shardbook.training.settings import Settings
 from shardbook.training.slowness import Bench, Slow, slow_link, slow_rank, timed
+from shardbook.training.stuck import hang
 from shardbook.training.suspicions import save_peak, whole_model_gather
 from shardbook.training.trainer import Trainer
 
@@ -127,6 +128,21 @@ def test_the_rank_in_another_call_is_the_one_with_the_fault(fault, rank):
     assert len({len(calls) for calls in stopped.value.hang.histories.values()}) == 1
 
 
+@pytest.mark.parametrize("fault", sorted(HANGS))
+def test_a_wrong_program_stays_when_rows_are_swapped_and_a_branch_on_rows_goes(fault):
+    case = hang(Settings("zero2", 4), fault, 2)
+    assert [(trial.seen, trial.refuted) for trial in case.trials] == [
+        ("rank 2", False),
+        ("rank 3", True),
+    ]
+    found = metrics(case)
+    assert case.threshold == found["different_calls"].low == 1
+    assert found["different_calls"].faulty == 2
+    # all wait, and all have made as many calls: neither tells which rank it is
+    assert found["waiting_ranks"].faulty == 4
+    assert found["call_count_spread"].moved == "no"
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -135,6 +151,10 @@ def test_the_rank_in_another_call_is_the_one_with_the_fault(fault, rank):
         lambda: whole_model_gather(Settings(ranks=2, layers=(3, 3))),
         lambda: save_peak(Settings(ranks=1)),
         lambda: save_peak(Settings(ranks=2), 2),
+        lambda: hang(Settings("zero2", 2), "skipped-collective", 0),
+        lambda: hang(Settings("zero2", 4), "bit-flip", 0),
+        lambda: hang(Settings("zero2", 4), "skipped-collective", 4),
+        lambda: hang(Settings("dp", 3, layers=(2, 2, 2)), "swapped-collectives", 1),
         lambda: replace(BENCH, settings=Settings(ranks=3)),
         lambda: replace(BENCH, seconds={"dream": 1}),
         lambda: replace(BENCH, seconds={"load": -1}),
