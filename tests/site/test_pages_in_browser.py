@@ -9,6 +9,7 @@ from typing import Any
 
 import book
 import pytest
+from playwright.sync_api import expect
 from sites import ROOT, pages, serve
 
 from shardbook.explorers.html import table_html
@@ -57,7 +58,8 @@ def wait_until_live(tab: Any, name: str, updates: int = 1) -> None:
 def assert_shows_the_engines_view(tab: Any, name: str) -> None:
     view = get(name).view(state_of(tab, name))
     figure = tab.locator(f"#{name}")
-    assert figure.locator(".sb-sentence").inner_text() == view.sentence
+    # The planner's search takes longer than an update elsewhere.
+    expect(figure.locator(".sb-sentence")).to_have_text(view.sentence, timeout=LIVE)
     assert figure.locator(".sb-figure").get_attribute("aria-label") == view.sentence
     cells = tab.evaluate(
         "html => {const d = document.createElement('div'); d.innerHTML = html; return d.innerText}",

@@ -6,6 +6,7 @@
   let worker = null;
   const waiting = new Map();
   const figures = new Map();
+  const LATE = 250; // ms without a view until a live explorer says that it computes
 
   function engine() {
     if (worker) return worker;
@@ -127,7 +128,10 @@
       while (this.pending) {
         this.pending = false;
         const raw = this.raw();
-        this.show(raw, await ask(this.id, raw));
+        const late = setTimeout(() => this.element.dataset.live && this.progress("Computing …"), LATE);
+        const answer = await ask(this.id, raw);
+        clearTimeout(late);
+        this.show(raw, answer);
       }
       this.busy = false;
     }
