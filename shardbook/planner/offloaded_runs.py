@@ -45,7 +45,7 @@ class OffloadedRun:
 
 
 def offloaded_runs() -> tuple[OffloadedRun, ...]:
-    """Return ZeRO-Offload's largest on one card and one DGX-2, and ZeRO-Infinity's by size (S71)."""
+    """Return ZeRO-Offload's largest on one card and one DGX-2, and ZeRO-Infinity's by size (S51, S71)."""
     offload, infinity = "ZeRO-Offload", "ZeRO-Infinity"
     # One card has the host's whole link.
     alone = "dgx-2,cards=1,host_bandwidth=12GB/s"
