@@ -75,6 +75,7 @@ def test_where_the_order_stops_to_matter_for_bytes(page: Executed) -> None:
     """6th against 3h² a layer: half as many tokens as the width."""
     assert page.said["equal"] == f"{4096 // 2:,}"
     assert page.said["shared"] == f"{4 * GRADIENTS / SLOW * 1e3:.0f} ms"
+    assert page.said["two_rings"] == f"{ACTIVATIONS / 2 / SLOW * 1e3:.0f} ms"
 
 
 def test_what_is_read_and_what_is_summed(page: Executed) -> None:
@@ -96,6 +97,8 @@ def test_sixteen_thousand_cards(page: Executed) -> None:
     activations = 2 * 7 / 8 * 4 * (2**24 / 128) * 16_384 * 2 * 8
     assert table[0][3] == f"{activations / 1e9:.0f} GB"
     assert page.said["l_tp"] == f"{activations / FAST * 1e3:.0f} ms"
+    # six operations a parameter and token; what is measured has the waiting in it
+    assert page.said["l_step"] == f"{6 * 405.85e9 * 2**24 / 16_384 / 400e12:.2f} s"
     assert page.said["l_out"] == f"{activations / SLOW:.2f} s"
     assert page.said["v3_share"] == f"{37 / 671:.1%}"
     assert page.said["v3_nodes"] == str(64 // 8)
@@ -130,6 +133,7 @@ def test_messages_of_the_exercise(page: Executed) -> None:
     assert said["e_sent"] == f"{1.5 * activation / 1e6:.1f} MB"
     assert said["e_layer"] == f"{layer / 1e6:.0f} MB"
     assert said["e_step"] == said["e_step_sent"] == f"{40 * layer / 1e9:.2f} GB"
+    assert said["e_all"] == f"{1.5 * 4 * 40 * activation / 1e9:.1f} GB"
     assert said["e_in"] == f"{1.5 * 4 * 40 * activation / FAST * 1e3:.1f} ms"
     assert said["e_bad"] == f"{1.5 * 4 * 40 * activation / SLOW * 1e3:.0f} ms"
 
@@ -142,6 +146,7 @@ def test_two_sizes_among_eight_cards(page: Executed) -> None:
     assert page.said["p_beta"] == f"{bandwidth / 1e9:.0f} GB/s"
     assert page.said["p_alpha"] == f"{latency * 1e6:.2f} µs"
     assert page.said["p_share"] == f"{14 * latency / t1:.0%}"
+    assert page.said["p_large_share"] == f"{14 * latency / t2:.0%}"
 
 
 def test_axes_that_leave_the_node(page: Executed) -> None:
