@@ -8,6 +8,7 @@ compiled once, to the flat nodes of `shardbook.schedules.core`, with the number 
 place of the duration; times are looked up for each run.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import fsum
@@ -48,12 +49,12 @@ class Nodes:
     second: list[int]
     duration: list[int]
 
-    def ends(self, seconds: list[float]) -> list[float]:
+    def ends(self, seconds: Sequence[float]) -> list[float]:
         """When each node ends, in s, if duration n takes ``seconds[n]``."""
         costs = [seconds[each] for each in self.duration]
         return simulate(Plan((), {}, costs, self.first, self.second, [], [])).node_ends
 
-    def makespan(self, seconds: list[float]) -> float:
+    def makespan(self, seconds: Sequence[float]) -> float:
         """When all nodes have ended, in s."""
         return max(self.ends(seconds))
 
@@ -75,10 +76,10 @@ def simulated_seconds(model: Model, cluster: Cluster, layout: Layout) -> float:
 
 def _pipeline(model: Model, cluster: Cluster, layout: Layout) -> float:
     count, a_round = micro_batches(model, layout), layout.pipeline
-    seconds = stage_seconds(model, cluster, layout)
+    seconds = tuple(stage_seconds(model, cluster, layout))
 
     def makespan(number: int) -> float:
-        return pipeline_nodes(layout.schedule, a_round, number, layout.chunks).makespan(seconds)
+        return _makespan(layout.schedule, a_round, number, layout.chunks, seconds)
 
     if count <= 2 * a_round:
         return makespan(count)
@@ -89,6 +90,14 @@ def _pipeline(model: Model, cluster: Cluster, layout: Layout) -> float:
         return longer + (count / a_round - 2) * (longer - makespan(a_round))
     busy = max(fsum(work[rank::a_round]) for rank in range(a_round))
     return makespan(a_round) + (count - a_round) * busy
+
+
+@lru_cache(maxsize=256)
+def _makespan(
+    schedule: str, ranks: int, micro_batches: int, chunks: int, seconds: tuple[float, ...]
+) -> float:
+    """A pipeline's time in s; stage and offload don't change it."""
+    return pipeline_nodes(schedule, ranks, micro_batches, chunks).makespan(seconds)
 
 
 def stage_seconds(model: Model, cluster: Cluster, layout: Layout) -> list[float]:
