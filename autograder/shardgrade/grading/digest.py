@@ -22,7 +22,7 @@ _PACKAGES: Final = ("shardgrade", "shardbook", "numpy", "ipython", "nbformat")
 
 def digest_of(request: GradeRequest) -> str:
     """Hash the submission, the source, the checks, solutions and engine, versions, limits, seed."""
-    found = hashlib.sha256(_code().encode())
+    found = hashlib.sha256(code_hash().encode())
     for part in (request.assignment, str(request.seed), request.isolation):
         found.update(part.encode() + b"\0")
     found.update(repr(sorted(asdict(request.limits).items())).encode())
@@ -43,7 +43,7 @@ def _contents(path: Path) -> Iterable[tuple[str, bytes]]:
 
 
 @functools.cache
-def _code() -> str:
+def code_hash() -> str:
     """The hash of what judges: checks, execution, engine, solutions, and the versions."""
     found = hashlib.sha256(platform.python_version().encode())
     for name in _PACKAGES:

@@ -1,15 +1,18 @@
 """Grade many submissions side by side; what ran out of time is graded once more, alone."""
 
+import contextlib
 import json
 import os
 import queue
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from shardgrade.course import GraderError
 from shardgrade.grading import reading, repair
@@ -18,100 +21,163 @@ from shardgrade.sandbox.limits import Limits
 
 _END_SECONDS: Final = 5.0
 _LAST_WORDS: Final = 4096
+_LONGEST_ANSWER: Final = 1 << 16
 # -P: no modules from the current folder, which may be a student's
-_COMMAND: Final = ("-P", "-c", "from shardgrade.grading.worker import main; main()")
+_COMMAND: Final = ("-P", "-c", "from shardgrade.grading.serving import main; main()")
 
 
-class WorkerProcess:
-    """A grading process, started when it is needed first."""
+class Graders:
+    """The process that learns the assignment and is forked for grading, started when needed."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
         self._closed = False
         self._lock = threading.Lock()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads fills up
+
+    def connect(self, request: GradeRequest) -> socket.socket:
+        """A connection to a new grading process that has learnt the request's assignment.
+
+        Raises:
+            GraderError: there can't be one, or it was closed.
+        """
+        with self._lock:
+            for last in (False, True):
+                control = self._started()
+                mine, theirs = socket.socketpair()
+                try:
+                    with theirs:
+                        socket.send_fds(control, [request.to_json().encode()], [theirs.fileno()])
+                        answer = json.loads(control.recv(_LONGEST_ANSWER))
+                except (OSError, ValueError):
+                    mine.close()
+                    self._bury()
+                    if last:
+                        raise self.broken() from None
+                    continue
+                if "impossible" in answer:
+                    mine.close()
+                    raise GraderError(answer["impossible"])
+                return mine
+        raise AssertionError
+
+    def broken(self) -> GraderError:
+        """The error that says why there is no grading process."""
+        if self._closed:
+            return GraderError("grading was stopped")
+        return GraderError(f"the grading process can't get ready: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The last line that a grading process wrote."""
+        self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _LAST_WORDS))
+        said = self._said.read().decode(errors="replace").strip().splitlines()
+        return said[-1] if said else "the grading process died"
+
+    def _started(self) -> socket.socket:
+        if self._closed:
+            raise GraderError("grading was stopped")
+        if self._control is None:
+            self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, *_COMMAND],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._said,
+                    process_group=0,  # Ctrl-C is for whoever waits here, and closes it
+                )
+        return self._control
+
+    def _bury(self) -> None:
+        control, self._control = self._control, None
+        process, self._process = self._process, None
+        if control is not None:
+            control.close()
+        if process is not None:
+            try:
+                process.wait(timeout=_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def close(self) -> None:
+        """End all for good; they remove their files. A thread that waits in `connect` is told."""
+        self._closed = True
+        if control := self._control:
+            control.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._bury()
+
+
+class WorkerProcess:
+    """One grading process of ``graders``, or of its own; connected when it is needed first."""
+
+    def __init__(self, graders: Graders | None = None) -> None:
+        self._graders = graders or Graders()
+        self._own = graders is None
+        self._connection: socket.socket | None = None
+        self._reader: IO[bytes] | None = None
+        self._closed = False
 
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
         """Grade one submission; a worker that dies at it is reported as the submission's result.
 
         The worker says first that it is ready for the assignment. One that dies before that never
         saw the submission: a new one is started, and if that can't get ready either, nobody is
-        graded, since it would be everybody's nought.
+        graded, since it would be everybody's zero.
 
         Raises:
             GraderError: a worker can't get ready, the isolation asked for does not work here, or it
                 was closed.
         """
         for last in (False, True):
-            process = self._started()
             try:
-                self._send(process, request)
-                ready = self._answer(process)
+                self._send(request)
+                answer = self._answer()
             except (OSError, ValueError):
-                why = self._last_words()
-                if last:
-                    raise GraderError(f"the grading process can't get ready: {why}") from None
+                self._drop()
+                if last or self._closed:
+                    raise self._graders.broken() from None
                 continue
             try:
-                answer = ready if "impossible" in ready else self._answer(process)
+                if "impossible" not in answer:
+                    answer = self._answer()
             except (OSError, ValueError):
-                return _failed(request, self._last_words()), False
+                self._drop()
+                if self._closed:
+                    raise self._graders.broken() from None
+                return _failed(request, self._graders.last_words()), False
             if "impossible" in answer:
                 raise GraderError(answer["impossible"])
             return SubmissionResult.from_json(answer["result"]), answer["timed_out"]
         raise AssertionError
 
-    def _send(self, process: subprocess.Popen[str], request: GradeRequest) -> None:
-        assert process.stdin
-        process.stdin.write(request.to_json() + "\n")
-        process.stdin.flush()
+    def _send(self, request: GradeRequest) -> None:
+        if self._connection is None:
+            self._connection = self._graders.connect(request)
+            self._reader = self._connection.makefile("rb")
+        self._connection.sendall(request.to_json().encode() + b"\n")
 
-    def _answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        assert process.stdout
-        answer: dict[str, Any] = json.loads(process.stdout.readline())
+    def _answer(self) -> dict[str, Any]:
+        assert self._reader
+        answer: dict[str, Any] = json.loads(self._reader.readline())
         return answer
 
-    def _started(self) -> subprocess.Popen[str]:
-        with self._lock:
-            if self._closed:
-                raise GraderError("grading was stopped")
-            if self._process is None or self._process.poll() is not None:
-                self._said.truncate(0)
-                self._process = subprocess.Popen(
-                    [sys.executable, *_COMMAND],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self._said,
-                    text=True,
-                    encoding="utf-8",
-                    process_group=0,  # Ctrl-C is for whoever waits here, and closes it
-                )
-            return self._process
-
-    def _last_words(self) -> str:
-        """Clear a dead worker away; returns the last line that it wrote."""
-        with self._lock:
-            if self._closed or self._process is None:
-                raise GraderError("grading was stopped")
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-            self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _LAST_WORDS))
-            said = self._said.read().decode(errors="replace").strip().splitlines()
-            return said[-1] if said else "the grading process died"
+    def _drop(self) -> None:
+        if self._connection and self._reader:
+            self._reader.close()
+            self._connection.close()
+        self._connection = self._reader = None
 
     def close(self) -> None:
-        """End the process for good; it removes its files. A thread that waits in `grade` is told."""
-        with self._lock:
-            self._closed = True
-            process, self._process = self._process, None
-        if process is not None:
-            process.terminate()
-            try:
-                process.communicate(timeout=_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
+        """End the process for good. A thread that waits in `grade` is told."""
+        self._closed = True
+        if connection := self._connection:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        if self._own:
+            self._graders.close()
 
 
 def _failed(request: GradeRequest, why: str) -> SubmissionResult:
@@ -150,7 +216,8 @@ def run(
     results: queue.SimpleQueue[_Ready | GraderError] = queue.SimpleQueue()
     for request in todo:
         waiting.put(request)
-    processes = [WorkerProcess() for _ in range(count)]
+    graders = Graders()
+    processes = [WorkerProcess(graders) for _ in range(count)]
     threads = [
         threading.Thread(target=_work, args=(process, waiting, results), daemon=True)
         for process in processes
@@ -175,6 +242,7 @@ def run(
             waiting.get()
         for process in processes:
             process.close()
+        graders.close()
 
 
 def _work(process: WorkerProcess, waiting: Any, results: Any) -> None:

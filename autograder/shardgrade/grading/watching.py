@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from dataclasses import dataclass, field
@@ -16,8 +17,6 @@ from shardgrade.sandbox.limits import Limits
 
 # How much longer (s) than a cell's limit a check's process may take before it is killed.
 _SLACK: Final = 3.0
-_LOOK_UP_EVERY: Final = 1.0
-_PARENT: Final = os.getppid()
 _CHECKS_MEMORY: Final = 3 * 1024**3
 
 
@@ -63,25 +62,34 @@ def _write(file: int, data: bytes) -> None:
 
 
 def watch(
-    reader: int, process: int, limits: Limits, state: State, until: float
+    reader: int,
+    process: int,
+    limits: Limits,
+    state: State,
+    until: float,
+    caller: socket.socket | None,
 ) -> tuple[int | None, str | None]:
-    """Follow the events; returns the cell where it ended too early, and why."""
+    """Follow the events; returns the cell where it ended too early, and why.
+
+    When nobody is at the other end of ``caller`` any more, this process exits.
+    """
     at: int | None = None
     why: str | None = "the check died"
     buffer = b""
     poll = select.poll()
     poll.register(reader, select.POLLIN)
+    if caller is not None:
+        poll.register(caller, select.POLLRDHUP)
     try:
         deadline = min(time.monotonic() + limits.cell_seconds + _SLACK, until)
         while True:
             left = deadline - time.monotonic()
-            if not poll.poll(1000 * min(max(0.0, left), _LOOK_UP_EVERY)):
-                if os.getppid() != _PARENT:  # nobody waits for the result any more
-                    sys.exit(1)
-                if left > _LOOK_UP_EVERY:
-                    continue
+            events = poll.poll(1000 * max(0.0, left))
+            if not events:
                 state.timed_out = True
                 return at, "no result in time"
+            if all(number != reader for number, _ in events):
+                sys.exit(1)
             part = os.read(reader, 1 << 20)
             if not part:
                 return at, why

@@ -1,4 +1,4 @@
-"""A grading process: warm, trusted, one submission at a time; requests and results as JSON lines.
+"""Grade one submission after the other in a trusted process that stays warm.
 
 For each submission it starts a student's process in the sandbox and forks a check's process, joins
 the two, and watches the clock. When one of them dies or hangs, both are started again: what was
@@ -9,34 +9,43 @@ import contextlib
 import gc
 import importlib
 import json
-import os
-import signal
-import sys
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from shardbook.labs.registry import LABS
 from shardbook.labs.tasks import Task
 from shardgrade.checks.judging import expectations, hidden_check
 from shardgrade.grading import checker, names, reading, repair
 from shardgrade.grading.calls import write_down
-from shardgrade.grading.digest import digest_of
+from shardgrade.grading.digest import code_hash, digest_of
 from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
 from shardgrade.grading.watching import State, fork, watch
 from shardgrade.sandbox import ladder
+from shardgrade.sandbox.box import Box, Warmth
 
 _SKIPPED_FOLDERS: Final = (".ipynb_checkpoints", "__pycache__", ".git")
 
 
-@dataclass(slots=True)
-class _Assignment:
-    """What stays warm between submissions of one assignment."""
+@dataclass(frozen=True, slots=True)
+class _Learnt:
+    """An assignment: its source notebook, what that brings along, and the files for its sandboxes."""
 
     key: tuple[Any, ...]
     source: dict[str, Any]
     given: names.Given
+    warmth: Warmth
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class _Warm:
+    """What stays warm between submissions of one assignment."""
+
+    key: tuple[Any, ...]
+    learnt: _Learnt
     sandbox: ladder.Sandbox
 
 
@@ -45,11 +54,17 @@ class Impossible(Exception):
 
 
 class Worker:
-    """Grades requests; keeps the sandbox of the last assignment warm."""
+    """Grades requests; keeps the sandbox of the last assignment warm.
+
+    ``caller`` is a socket: when nobody is at its other end any more, it gives up.
+    """
 
     def __init__(self) -> None:
         checker.prepare()
-        self._warm: _Assignment | None = None
+        self._boxes: list[Box] = []
+        self._learnt: _Learnt | None = None
+        self._warm: _Warm | None = None
+        self.caller: socket.socket | None = None
 
     def close(self) -> None:
         """End the warm process."""
@@ -57,20 +72,47 @@ class Worker:
             self._warm.sandbox.close()
             self._warm = None
 
-    def prepare(self, request: GradeRequest) -> None:
-        """Get ready for the assignment.
+    def forget(self) -> None:
+        """End the warm process, and remove the files that were made here."""
+        self.close()
+        for box in self._boxes:
+            box.close()
+        self._boxes.clear()
+        self._learnt = None
+
+    def learn(self, request: GradeRequest) -> None:
+        """Learn the assignment; what is known now, forks of this process need not learn again.
 
         Raises:
             Impossible: its source can't be read, a hidden check or a reference solution fails.
-            SandboxError: the isolation asked for does not work here.
         """
+        source_path = request.source_path.resolve()
         try:
-            self._assignment(request)
-        except ladder.SandboxError:
-            raise
+            key = (source_path, source_path.stat().st_mtime_ns, request.assignment)
+            if self._learnt and self._learnt.key == key:
+                return
+            source = reading.read_source(source_path)
+            for task in _tasks(request.assignment):
+                for planned in expectations(task).values():
+                    write_down(planned)
+                importlib.import_module(f"shardbook.labs.examples_{request.assignment}")
+            given = names.given_by(source)
+            warmth = Warmth(names.imported_by(source), _blocked(request.assignment))
+            code_hash()
+            self._boxes.append(Box(warmth))  # forks may still read the one before
+            self._learnt = _Learnt(key, source, given, warmth, self._boxes[-1])
         except Exception as error:  # whatever a check or a solution raises is everybody's trouble
             why = f"{type(error).__name__}: {error}"
             raise Impossible(f"{request.assignment} can't be graded: {why}") from error
+
+    def prepare(self, request: GradeRequest) -> None:
+        """Get ready to grade.
+
+        Raises:
+            Impossible: as in `learn`.
+            SandboxError: the isolation asked for does not work here.
+        """
+        self._assignment(request)
 
     def grade(self, request: GradeRequest) -> tuple[SubmissionResult, bool]:
         """Grade one submission; the second value tells whether something ran out of time."""
@@ -79,16 +121,16 @@ class Worker:
         state = State()
         put_right: tuple[str, ...] = ()
         warm = self._assignment(request)
-        notebook = warm.source
+        notebook = warm.learnt.source
         try:
             path, odd = reading.find_notebook(request.submission_path, request.source_path)
             submission, notices = reading.read_submission(path)
-            plan = repair.repair(warm.source, submission)
+            plan = repair.repair(warm.learnt.source, submission)
             notebook = plan.notebook
             put_right = (*odd, *notices, *plan.put_right)
         except reading.Unreadable as reason:
             state.went_wrong.append(str(reason))
-            notebook = repair.blank(warm.source)
+            notebook = repair.blank(warm.learnt.source)
         else:
             files = _supporting_files(request, path)
             self._run(request, notebook["cells"], files, state, began)
@@ -114,29 +156,24 @@ class Worker:
         )
         return result, state.timed_out
 
-    def _assignment(self, request: GradeRequest) -> _Assignment:
-        source_path = request.source_path.resolve()
-        changed = source_path.stat().st_mtime_ns
-        key = (source_path, changed, request.assignment, request.isolation, request.limits.files)
+    def _assignment(self, request: GradeRequest) -> _Warm:
+        self.learn(request)
+        assert self._learnt
+        key = (self._learnt.key, request.isolation, request.limits.files)
         if self._warm and self._warm.key == key:
             return self._warm
         self.close()
-        source = reading.read_source(source_path)
-        for task in _tasks(request.assignment):
-            for planned in expectations(task).values():
-                write_down(planned)
-            importlib.import_module(f"shardbook.labs.examples_{request.assignment}")
-        given = names.given_by(source)
-        preload = names.imported_by(source)
-        warmth = ladder.Warmth(preload, _blocked(request.assignment))
-        package = Path(__file__).parents[1]
-        secret = [package, source_path.parent.parent, request.submission_path.parent]
+        package, course = Path(__file__).parents[1], request.source_path.resolve().parents[1]
+        secret = [package, course, request.submission_path.parent]
         with contextlib.suppress(Exception):
             from shardgrade import checkout
 
             secret.append(checkout.root() / "solutions")
-        sandbox = ladder.open_sandbox(request.isolation, warmth, request.limits, secret)
-        self._warm = _Assignment(key, source, given, sandbox)
+        learnt = self._learnt
+        sandbox = ladder.open_sandbox(
+            request.isolation, learnt.warmth, request.limits, secret, learnt.box
+        )
+        self._warm = _Warm(key, learnt, sandbox)
         gc.collect()
         gc.freeze()  # else each check's process would copy what the collector touches
         return self._warm
@@ -161,7 +198,7 @@ class Worker:
                 _give_up(cells, state, f"given up after {len(state.fatal)} deaths")
                 return
             job = checker.Job(
-                cells, warm.given, limits, frozenset(state.fatal), frozenset(state.done)
+                cells, warm.learnt.given, limits, frozenset(state.fatal), frozenset(state.done)
             )
             try:
                 talk, interrupt = warm.sandbox.start(files, limits, request.seed)
@@ -171,7 +208,7 @@ class Worker:
                 talk, interrupt = warm.sandbox.start(files, limits, request.seed)
             with talk, interrupt:
                 reader, process = fork(job, talk, interrupt)
-            at, why = watch(reader, process, limits, state, began + limits.seconds)
+            at, why = watch(reader, process, limits, state, began + limits.seconds, self.caller)
             try:
                 ending = warm.sandbox.end()
             except ladder.SandboxError:
@@ -290,32 +327,3 @@ def _missed(cell: reading.Cell, done: dict[str, Any]) -> bool:
 
 def _death(why: str) -> dict[str, Any]:
     return {"output_type": "error", "ename": "Died", "evalue": why, "traceback": [f"Died: {why}"]}
-
-
-def main() -> None:
-    """Answer the requests on standard input until it ends."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    worker = Worker()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-    try:
-        for line in sys.stdin:
-            request = GradeRequest.from_json(line)
-            try:
-                worker.prepare(request)
-                _tell(answers, {"ready": request.student})
-                result, timed_out = worker.grade(request)
-                _tell(answers, {"result": result.to_json(), "timed_out": timed_out})
-            except (Impossible, ladder.SandboxError) as error:
-                _tell(answers, {"impossible": str(error)})
-    finally:
-        worker.close()
-
-
-def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
-
-
-if __name__ == "__main__":
-    main()

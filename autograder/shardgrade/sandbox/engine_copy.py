@@ -8,20 +8,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-_ENGINE: Final = "shardbook"
+#: the engine's package
+ENGINE: Final = "shardbook"
 
 
 def copy_engine(target: Path, blocked: Iterable[tuple[str, str]]) -> None:
     """Copy the engine's sources below ``target``; ``blocked`` has pairs (``module:name``, task).
 
     The body of a blocked function is replaced by an error that names the task; no bytecode is
-    copied, so its code is nowhere in the copy.
+    copied here, so its code is nowhere in the copy.
     """
-    spec = importlib.util.find_spec(_ENGINE)
+    spec = importlib.util.find_spec(ENGINE)
     assert spec and spec.origin
     source = Path(spec.origin).parent
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
-    shutil.copytree(source, target / _ENGINE, ignore=ignore, copy_function=shutil.copyfile)
+    shutil.copytree(source, target / ENGINE, ignore=ignore, copy_function=shutil.copyfile)
     by_module: dict[str, dict[str, str]] = defaultdict(dict)
     for name, task in blocked:
         module, _, path = name.partition(":")

