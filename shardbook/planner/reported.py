@@ -130,10 +130,10 @@ def _sizes() -> tuple[Check, ...]:
         Check(
             "170 billion on 400 V100",
             zero, "GB", AT_MOST, 32, with_stage_2 / GB,
-            "stage 2, model parallel 16 (from memory), so 25 replicas: states of a card",
+            "stage 2, model parallel 16 (as reported), so 25 replicas: states of a card",
         ),
         Check(
-            "… which is 8 times the baseline's 20 billion (from memory)",
+            "… which is 8 times the baseline's 20 billion (as reported)",
             zero, "×", ABOUT, 8, 170 / 20,
             "one over the other",
         ),
@@ -166,7 +166,7 @@ def _speeds() -> tuple[Check, ...]:
             "from 15 over 400 times 125 TFLOP/s: 30 to the digit, so the 15 are rounded down",
         ),
         Check(
-            "… 10 times the baseline, which reaches less than 5 % (from memory)",
+            "… 10 times the baseline, which reaches less than 5 % (as reported)",
             zero, "%", AT_MOST, 5, 100 * 15 * _PETA / 10 / (400 * V100),
             "a tenth of the same",
         ),
