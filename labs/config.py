@@ -1,16 +1,18 @@
-"""Reads an experiment's configuration: every field checked, errors name field, value and choices."""
+"""The configurations of the experiments, one class and one reader each."""
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from labs import reading
 from shardbook.errors import InputError, one_of, real, whole
 from shardbook.ledger.activations import RECOMPUTE
-from shardbook.numbers.units import parse_bytes, parse_rate
 from shardbook.planner.budget import Strategy
 from shardbook.planner.presets import Cluster, Model, cluster_named, model_named
+from shardbook.training.faults import HANGS
+from shardbook.training.settings import Settings
+from shardbook.training.slowness import Bench
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,87 +32,170 @@ class Systems:
     messages: tuple[int, ...]
 
 
-_FIELDS: Final = (
+@dataclass(frozen=True, slots=True)
+class Slowness:
+    """A slow link or rank: the step that is timed, where the fault is, how many times slower."""
+
+    bench: Bench
+    where: int
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
+class OneRank:
+    """A run, and the rank that saves, or whose program is wrong in each of ``faults``."""
+
+    settings: Settings
+    rank: int
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """A network's messages on ``nodes`` nodes of ``cards_per_node`` cards."""
+
+    layers: tuple[int, ...]
+    rows: int
+    nodes: int
+    cards_per_node: int
+    element_bytes: int
+
+
+_SYSTEMS: Final = (
     "model", "card", "cards", "cards_per_node", "between", "strategies", "micro_batch",
     "recompute", "spread", "ring",
 )  # fmt: skip
+_NETWORK: Final = ("layers", "rows")
+_BENCH: Final = (
+    "strategy", "ranks", *_NETWORK, "seconds", "latency", "bandwidth", "spread", "healthy_runs",
+    "probe",
+)  # fmt: skip
+_MOST: Final = 10**5
 
 
-def read_systems(path: Path) -> Systems:
+def read_systems(path: Path, seed: int = 0) -> Systems:
     """Read a configuration of the budget experiment.
 
     Raises:
         InputError: the file can't be read, a field is missing, unknown or not allowed.
     """
-    given = _fields("config", _load(path), _FIELDS)
-    ring = _fields("ring", given["ring"], ("ranks", "messages"))
-    card = _text("card", given["card"])
+    given = reading.load(path, _SYSTEMS)
+    ring = reading.fields("ring", given["ring"], ("ranks", "messages"))
+    card = reading.text("card", given["card"])
     for key in ("nodes", "cards", "between"):
         if f"{key}=" in card.replace("_latency", "").replace(" ", ""):
             raise InputError("card", card, f"leave out {key}=: the experiment varies it")
+    cards, widths = (
+        reading.each_once(name, given[name], lambda n, v, most=most: whole(n, v, 1, most))
+        for name, most in (("cards", _MOST), ("cards_per_node", 1024))
+    )
     return Systems(
-        model_named(_text("model", given["model"])),
+        model_named(reading.text("model", given["model"])),
         cluster_named(card),
-        _list("cards", given["cards"], lambda name, value: whole(name, value, 1, 10**5)),
-        _list("cards_per_node", given["cards_per_node"], lambda name, v: whole(name, v, 1, 1024)),
-        _list("between", given["between"], _rate),
-        _list("strategies", given["strategies"], _strategy),
+        cards,
+        widths,
+        reading.each_once("between", given["between"], reading.rate),
+        reading.each_once("strategies", given["strategies"], _strategy),
         whole("micro_batch", given["micro_batch"], 1, 1024),
         one_of("recompute", given["recompute"], RECOMPUTE),
         real("spread", given["spread"], 0, 1),
         whole("ring ranks", ring["ranks"], 2, 64),
-        _list("ring messages", ring["messages"], _message),
+        reading.each_once("ring messages", ring["messages"], reading.size),
     )
 
 
-def _load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError("--config", str(path), f"can't be read: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError("--config", str(path), f"is not JSON: {error}") from None
+def read_slow_link(path: Path, seed: int) -> Slowness:
+    """Read a configuration of slow-link. Raises InputError as `read_systems` does."""
+    return _slowness(reading.load(path, (*_BENCH, "place", "times")), "place", seed)
 
 
-def _fields(name: str, given: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
-    if not isinstance(given, dict):
-        raise InputError(name, given, f"give an object with {', '.join(known)}")
-    for key in given:
-        one_of(f"{name} field", key, known)
-    for key in known:
-        if key not in given:
-            raise InputError(f"{name} field", key, "is missing: give it")
-    return given
+def read_slow_rank(path: Path, seed: int) -> Slowness:
+    """Read a configuration of slow-rank. Raises InputError as `read_systems` does."""
+    return _slowness(reading.load(path, (*_BENCH, "rank", "times")), "rank", seed)
 
 
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(name, value, "give text")
-    return value
+def read_gather(path: Path, seed: int) -> Settings:
+    """Read a configuration of whole-model-gather. Raises InputError as `read_systems` does."""
+    return _settings(reading.load(path, ("ranks", *_NETWORK)), "zero3", seed)
 
 
-def _list(name: str, given: Any, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
-    if not isinstance(given, list) or not given:
-        raise InputError(name, given, "give a list of at least one")
-    values = tuple(read(name, value) for value in given)
-    if len(set(values)) < len(values):
-        raise InputError(name, given, "name each once")
-    return values
+def read_save(path: Path, seed: int) -> OneRank:
+    """Read a configuration of save-peak. Raises InputError as `read_systems` does."""
+    given = reading.load(path, ("strategy", "ranks", *_NETWORK, "rank"))
+    settings = _settings(given, given["strategy"], seed)
+    return OneRank(settings, whole("rank", given["rank"], 0, settings.ranks - 1))
 
 
-def _rate(name: str, value: Any) -> float:
-    return real(name, parse_rate(name, _text(name, value)), 1, 1e18, "B/s")
+def read_hang(path: Path, seed: int) -> OneRank:
+    """Read a configuration of hang. Raises InputError as `read_systems` does."""
+    given = reading.load(path, ("strategy", "ranks", *_NETWORK, "rank", "faults"))
+    settings = _settings(given, given["strategy"], seed)
+    faults = reading.each_once("faults", given["faults"], lambda n, v: one_of(n, v, sorted(HANGS)))
+    return OneRank(settings, whole("rank", given["rank"], 0, settings.ranks - 1), faults)
 
 
-def _message(name: str, value: Any) -> int:
-    return whole(name, parse_bytes(name, _text(name, value)), 1, 10**15)
+def read_messages(path: Path, seed: int) -> Messages:
+    """Read a configuration of messages. Raises InputError as `read_systems` does."""
+    given = reading.load(path, (*_NETWORK, "nodes", "cards_per_node", "element_bytes"))
+    return Messages(
+        _layers(given),
+        whole("rows", given["rows"], 1, 10**9),
+        whole("nodes", given["nodes"], 2, 1024),
+        whole("cards_per_node", given["cards_per_node"], 2, 64),
+        whole("element_bytes", given["element_bytes"], 1, 8),
+    )
+
+
+def read_demos(path: Path, seed: int) -> dict[str, dict[str, str]]:
+    """Read a configuration of demos. Raises InputError as `read_systems` does."""
+    controls = reading.mapping("controls", reading.load(path, ("controls",))["controls"])
+    return {
+        explorer: {
+            control: reading.text(f"controls of {explorer}: {control}", value)
+            for control, value in reading.mapping(f"controls of {explorer}", texts).items()
+        }
+        for explorer, texts in controls.items()
+    }
+
+
+def _slowness(given: Mapping[str, Any], where: str, seed: int) -> Slowness:
+    took = reading.mapping("seconds", given["seconds"])
+    bench = Bench(
+        _settings(given, given["strategy"], seed),
+        {kind: reading.seconds(f"seconds of {kind}", value) for kind, value in took.items()},
+        reading.seconds("latency", given["latency"]),
+        reading.rate("bandwidth", given["bandwidth"]),
+        real("spread", given["spread"], 0, 10),
+        whole("healthy_runs", given["healthy_runs"], 1, 1000),
+        seed,
+        reading.size("probe", given["probe"]),
+    )
+    place = whole(where, given[where], 0, bench.settings.ranks - 1)
+    return Slowness(bench, place, real("times", given["times"], 1, 1e6))
+
+
+def _settings(given: Mapping[str, Any], strategy: str, seed: int) -> Settings:
+    return Settings(
+        reading.text("strategy", strategy),
+        whole("ranks", given["ranks"], 2, 64),
+        seed,
+        _layers(given),
+        whole("rows", given["rows"], 1, 4096),
+    )
+
+
+def _layers(given: Mapping[str, Any]) -> tuple[int, ...]:
+    layers = reading.many("layers", given["layers"], lambda n, v: whole(n, v, 1, 4096))
+    if not 2 <= len(layers) <= 65:
+        raise InputError("layers", given["layers"], "give from 2 to 65 widths, the input's first")
+    return layers
 
 
 def _strategy(name: str, value: Any) -> Strategy:
-    given = _fields(name, value, ("name", "stage", "tensor"))
+    given = reading.fields(name, value, ("name", "stage", "tensor"))
     tensor = given["tensor"]
     return Strategy(
-        _text(f"{name} name", given["name"]),
+        reading.text(f"{name} name", given["name"]),
         whole(f"{name} stage", given["stage"], 0, 3),
         0 if tensor == "node" else whole(f"{name} tensor", tensor, 1, 1024),
     )
