@@ -52,7 +52,11 @@ def simulations(controls: Mapping[str, Mapping[str, str]] | None = None) -> tupl
 
 def simulations_text(folder: str, root: Path = ROOT) -> str:
     """Return the list of all simulations in MyST, for a page in ``folder`` (S76)."""
-    lines = ["| simulation | what the table shows | engine | page |", "|---|---|---|---|"]
+    lines = [
+        ":::{table}\n:widths: 20 32 28 20\n:class: sb-coverage\n",
+        "| simulation | what the table shows | engine | page |",
+        "|---|---|---|---|",
+    ]
     shown = {page: (root / f"{page.path}.md").read_text(encoding="utf-8") for page in pages(root)}
     for each in simulations():
         on = [f'explore("{each.id}"' in text for text in shown.values()]
@@ -63,7 +67,7 @@ def simulations_text(folder: str, root: Path = ROOT) -> str:
         )
         made = " · ".join(f"`{name}`" for name in each.functions)
         lines.append(f"| `{each.id}` | {each.caption} | {made} | {links or '–'} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, ":::"])
 
 
 def _of_explorer(name: str, texts: dict[str, str]) -> Simulation:

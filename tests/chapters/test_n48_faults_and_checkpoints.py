@@ -111,6 +111,25 @@ def test_gathering_all_at_once_or_on_one_rank_moves_the_peak(faults: Executed) -
     assert int(faults.said["p_save"].replace(",", "")) == shards + 12 * psi
 
 
+def test_each_suspicion_has_a_metric_and_an_experiment_that_refutes_the_impostor_only(
+    faults: Executed,
+) -> None:
+    """(S70)"""
+    suspicions = rows_of(faults, "Five suspicions")
+    trials = rows_of(faults, "The same experiment")
+    assert [row[2:4] for row in suspicions[2:]] == [
+        ("18,624 B", "65,312 B"),  # the largest unit of 9,312 FP16 weights; all 32,656
+        ("161,632 B", f"{14 * 32_656 // 4 + 12 * 32_656:,} B"),
+        ("1", "2"),
+    ]
+    assert suspicions[0][3] == "10.5 ms"  # 2 · 5 µs + 10 · 1 MiB / (1 GB/s), up to 2 % slower
+    assert suspicions[1][3] == "405 µs"  # 4 · 100 µs more, up to 2 % slower
+    assert "communication" in suspicions[1][4] and "waiting" in suspicions[0][4]
+    for _, predicted, with_fault, _, with_impostor in trials:
+        assert with_impostor.endswith(": refuted")
+        assert predicted == with_fault or predicted.startswith("at most")
+
+
 def test_message_sizes_are_those_computed_by_hand(faults: Executed) -> None:
     assert faults.said["act"] == f"{16 * 96 * 2:,}"
     assert faults.said["message_sum"] == f"{2 * 32_656:,}"

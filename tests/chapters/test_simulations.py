@@ -3,6 +3,7 @@
 import importlib
 
 import pytest
+from chapters.execute import execute
 
 from shardbook.errors import InputError
 from shardbook.explorers.registry import MODULES
@@ -53,7 +54,21 @@ def test_unknown_controls_are_refused(controls):
 
 def test_the_list_links_each_explorer_to_its_pages():
     text = simulations_text("chapters/reference")
-    lines = {line.split("`")[1]: line for line in text.splitlines()[2:]}
+    lines = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
     assert set(lines) == {each.id for each in listed.simulations()}
     assert "{doc}`../n46_collectives`" in lines["ring"]
     assert all("{doc}" in lines[name] for name in MODULES)
+
+
+@pytest.mark.slow
+def test_the_shortest_step_is_not_the_cheapest_token_on_the_page():
+    """(S67, S76)"""
+    page = execute("reference/experiments.md")
+    (rows,) = page.tables().values()
+    ran = [row for row in rows if row[5] != "–"]
+    assert len(rows) == 3 * 4 and 0 < len(ran) < len(rows)
+    cheapest = min(ran, key=lambda row: float(row[5]))
+    quickest = max(ran, key=lambda row: float(row[4].replace(",", "")))
+    assert (page.said["cheap"], page.said["cheap_cards"]) == cheapest[:2]
+    assert (page.said["fast"], page.said["fast_cards"]) == quickest[:2] != cheapest[:2]
+    assert page.said["simulations"] == str(len(simulations()))
