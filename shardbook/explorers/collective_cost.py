@@ -125,7 +125,7 @@ def _axes(
     for power in range(low, high + 2):
         level = y(10.0**power)
         draw.line(root, _LEFT, level, _LEFT + _WIDTH, level, "sb-faint")
-        label = format_seconds(10.0**power)
+        label = format_seconds(10.0**power) if power < 5 else f"1e{power} s"
         draw.words(root, _LEFT - 6, level + 4, label, anchor="end", class_="sb-small")
     ticks = places[::4] if across == "size" else places
     for place in ticks:

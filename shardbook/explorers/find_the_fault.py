@@ -56,7 +56,7 @@ def _draw(run: str, checks: bool, step: int) -> View:
 
 
 def _figure(log: dict[str, Any], at: int, checks: bool) -> str:
-    root = draw.canvas(_LEFT + _WIDTH + 22, _SUMS + 5 * _ROW + 64)
+    root = draw.canvas(_LEFT + _WIDTH + 24, _SUMS + 5 * _ROW + 64)
     faulty, healthy = log["faulty"], log["healthy"]
     _key(root)
     _curve(root, "loss", [s[0] for s in healthy], [s[0] for s in faulty], _LOSS)

@@ -14,7 +14,7 @@ from shardbook.explorers.view import Table, View
 from shardbook.ledger.stages import Ledger, bytes_per_rank
 from shardbook.numbers.units import format_bytes, format_count
 
-_LEFT, _MIDDLE, _WIDTH, _ROW, _TOP = 58, 376, 170, 34, 78
+_LEFT, _MIDDLE, _WIDTH, _ROW, _TOP = 74, 384, 164, 34, 78
 _WEIGHT_BYTES: Final = 2
 
 

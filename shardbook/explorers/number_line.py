@@ -73,7 +73,7 @@ def _number_line(root: Element, case: Case, master: bool) -> None:
 
     def place(value: float) -> float:
         inside = min(max((value - low) / (high - low), 0.0), 1.0)
-        return _LEFT + 30 + inside * (_WIDTH - 60)
+        return _LEFT + 36 + inside * (_WIDTH - 72)
 
     draw.line(root, _LEFT, _LINE, _LEFT + _WIDTH, _LINE)
     every = 1 + (len(shown) - 1) // (5 if case.fmt.mantissa_bits > 12 else 8)
@@ -190,8 +190,9 @@ def _repeats(root: Element, case: Case, master: bool, count: int) -> None:
         _square(root, x, _PATH - 44, class_)
         draw.words(root, x + 12, _PATH - 40, label, class_="sb-small")
         x += 46 + 6.9 * len(label)
-    draw.line(root, x, _PATH - 44, x + 22, _PATH - 44).set("stroke-dasharray", "4 3")
-    draw.words(root, x + 30, _PATH - 40, f"exact: {say(exact[-1])}", class_="sb-small")
+    x = _LEFT + _WIDTH / 2
+    draw.line(root, x, _PATH - 69, x + 22, _PATH - 69).set("stroke-dasharray", "4 3")
+    draw.words(root, x + 30, _PATH - 64, f"exact: {say(exact[-1])}", class_="sb-small")
 
     def point(number: int, value: float) -> tuple[float, float]:
         return (

@@ -32,6 +32,8 @@ _STAGES: Final = {
 #: depths that are compared
 _DEEPEST: Final = 5
 _DIGIT: Final = 8
+#: part of the width that the longest of the compared bars has, with its words behind it
+_SHORT: Final = 0.42
 
 
 @lru_cache(maxsize=256)
@@ -73,7 +75,7 @@ def _figure(runs: list[Run], depth: int) -> str:
         y, weight = below + each * 26, "sb-strong" if each == depth else ""
         name = f"{each} layers" if each != 1 else "1 layer"
         draw.words(root, _LEFT - 8, y + 14, name, anchor="end", class_=weight)
-        wide = other.makespan * scale * 0.5
+        wide = other.makespan * scale * _SHORT
         draw.block(root, EXPLORER.id, "buffers", _LEFT, y, wide, 18)
         told = f"{format_seconds(other.makespan, 4)}, {_held(other)}"
         draw.words(root, _LEFT + wide + 8, y + 14, told, class_=f"sb-small {weight}")

@@ -118,7 +118,7 @@ def _texture(strategy: str, category: str) -> str:
 def _figure(
     strategy: str, moments: tuple[_Moment, ...], at: int, rank: int, everything: bool
 ) -> str:
-    root = draw.canvas(_LEFT + _WIDTH + 4, _TOP + _HIGH + 240)
+    root = draw.canvas(_LEFT + _WIDTH + 4, _TOP + _HIGH + 256)
     draw.hatches(root, EXPLORER.id)
     now = moments[at]
     title = f"Action {at} of {len(moments) - 1}: {_spoken(now.action)}"

@@ -81,7 +81,7 @@ def _row(
             anchor="middle",
             class_="sb-small",
         )
-        draw.words(root, middle, floor + 18, f"rank {rank}: {count:,} tokens", anchor="middle")
+        draw.words(root, middle, floor + 18, f"rank {rank}: {count:,}", anchor="middle")
     draw.line(root, _LEFT, floor - fair, _LEFT + _RANKS * _COLUMN, floor - fair, "sb-limit")
 
 

@@ -16,7 +16,7 @@ from shardbook.schedules.units import (
     transformer_units,
 )
 
-_LEFT, _MIDDLE, _BAR, _ROW, _TOP = 104, 400, 180, 46, 74
+_LEFT, _MIDDLE, _BAR, _ROW, _TOP = 112, 400, 180, 46, 74
 #: B an element, as gathered
 _WIDTH: Final = 2
 
@@ -82,7 +82,7 @@ def _figure(ways: list[_Way], chosen: _Way) -> str:
         weight = "sb-strong" if way is chosen else ""
         draw.words(root, _LEFT - 10, y + 19, way.name, anchor="end", class_=weight)
         _bytes(root, way, y, _BAR / most, weight)
-        _seconds(root, way, y, _BAR * 0.66 / longest, weight)
+        _seconds(root, way, y, _BAR * 0.5 / longest, weight)
     return draw.text_of(root)
 
 
@@ -120,7 +120,7 @@ def _seconds(root: Element, way: _Way, y: float, scale: float, weight: str) -> N
     bare, waiting = way.bare * scale, (way.seconds - way.bare) * scale
     draw.block(root, EXPLORER.id, "buffers", _MIDDLE, y, bare, 26)
     draw.block(root, EXPLORER.id, "buffers", _MIDDLE + bare, y, waiting, 26, texture="temporary")
-    label = f"{way.gathers} take {format_seconds(way.seconds)}"
+    label = f"{way.gathers:,} in {format_seconds(way.seconds)}"
     draw.words(root, _MIDDLE + bare + waiting + 8, y + 19, label, class_=weight)
 
 
