@@ -27,9 +27,12 @@ def digest_of(request: GradeRequest) -> str:
         found.update(part.encode() + b"\0")
     found.update(repr(sorted(asdict(request.limits).items())).encode())
     for path in (request.submission_path, request.source_path.parent):
-        for name, data in _contents(path):
-            found.update(f"{name}\0{len(data)}\0".encode(errors="surrogateescape"))
-            found.update(data)
+        try:
+            for name, data in _contents(path):
+                found.update(f"{name}\0{len(data)}\0".encode(errors="surrogateescape"))
+                found.update(data)
+        except OSError as error:  # who can't be read is graded so, and stops nobody else
+            found.update(f"{error.strerror}\0".encode())
     return found.hexdigest()
 
 

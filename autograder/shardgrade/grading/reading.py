@@ -7,6 +7,7 @@ from typing import Any, Final
 Cell = dict[str, Any]
 
 _LARGEST: Final = 64 * 1024**2
+_SKIPPED_FOLDERS: Final = (".ipynb_checkpoints", "__pycache__", ".git")
 
 
 class Unreadable(Exception):
@@ -70,6 +71,8 @@ def read_submission(path: Path) -> tuple[dict[str, Any], list[str]]:
         Unreadable: it is none.
     """
     try:
+        if path.is_symlink():
+            raise Unreadable("the file is a link, which may lead to somebody else's")
         if path.stat().st_size > _LARGEST:
             raise Unreadable("the file is too large")
         data = path.read_bytes()
@@ -144,3 +147,24 @@ def _tidy(cell: Cell) -> Cell:
 
 
 _KINDS: Final = ("code", "markdown", "raw")
+
+
+def supporting_files(submission: Path, notebook: Path, source: Path, left: int) -> dict[str, bytes]:
+    """The files beside the notebooks: the student's, and over them the assignment's.
+
+    ``notebook`` was found at ``submission``; no more than ``left`` bytes are taken.
+    """
+    found: dict[str, bytes] = {}
+    for folder in (notebook.parent, source.parent):
+        if folder == notebook.parent and submission.is_file():
+            continue  # what else lies there is not known to belong to it
+        for file in sorted(folder.rglob("*")):
+            inner = file.relative_to(folder)
+            skipped = set(inner.parts) & set(_SKIPPED_FOLDERS) or file.suffix == ".ipynb"
+            if skipped or file.is_symlink() or not file.is_file():
+                continue
+            left -= file.stat().st_size
+            if left < 0 or len(found) > 1000:
+                return found
+            found[inner.as_posix()] = file.read_bytes()
+    return found

@@ -13,20 +13,18 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from shardbook.labs.registry import LABS
 from shardbook.labs.tasks import Task
 from shardgrade.checks.judging import expectations, hidden_check
-from shardgrade.grading import checker, names, reading, repair
+from shardgrade.grading import checker, names, outcome, reading, repair
 from shardgrade.grading.calls import write_down
 from shardgrade.grading.digest import code_hash, digest_of
-from shardgrade.grading.result import CellResult, GradeRequest, SubmissionResult
+from shardgrade.grading.result import GradeRequest, SubmissionResult
 from shardgrade.grading.watching import State, fork, watch
 from shardgrade.sandbox import ladder
 from shardgrade.sandbox.box import Box, Warmth
-
-_SKIPPED_FOLDERS: Final = (".ipynb_checkpoints", "__pycache__", ".git")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +123,19 @@ class Worker:
         try:
             path, odd = reading.find_notebook(request.submission_path, request.source_path)
             submission, notices = reading.read_submission(path)
+            files = reading.supporting_files(
+                request.submission_path, path, request.source_path, request.limits.files
+            )
             plan = repair.repair(warm.learnt.source, submission)
             notebook = plan.notebook
             put_right = (*odd, *notices, *plan.put_right)
-        except reading.Unreadable as reason:
+        except (reading.Unreadable, OSError) as reason:
             state.went_wrong.append(str(reason))
             notebook = repair.blank(warm.learnt.source)
         else:
-            files = _supporting_files(request, path)
             self._run(request, notebook["cells"], files, state, began)
         warm = self._warm or warm
-        cells = _results(notebook["cells"], state)
+        cells = outcome.results(notebook["cells"], state)
         told = (cell for cell in notebook["cells"] if repair.is_in_process(cell))
         put_right += tuple(
             f"cell {reading.settings_of(cell).get('grade_id')} ran in the student's process, as tagged"
@@ -191,11 +191,11 @@ class Worker:
             warm = self._assignment(request)
             left = limits.seconds - (time.monotonic() - began)
             if left <= 0:
-                _give_up(cells, state, f"more than {limits.seconds:g} s in all")
+                outcome.give_up(cells, state, f"more than {limits.seconds:g} s in all")
                 state.timed_out = True
                 return
             if len(state.fatal) > limits.deaths:
-                _give_up(cells, state, f"given up after {len(state.fatal)} deaths")
+                outcome.give_up(cells, state, f"given up after {len(state.fatal)} deaths")
                 return
             job = checker.Job(
                 cells, warm.learnt.given, limits, frozenset(state.fatal), frozenset(state.done)
@@ -216,7 +216,7 @@ class Worker:
                 ending = None
             if at is None and why is None:
                 return
-            _note_death(cells, state, at, why or "", ending)
+            outcome.note_death(cells, state, at, why or "", ending)
 
 
 def _blocked(assignment: str) -> tuple[tuple[str, str], ...]:
@@ -227,103 +227,3 @@ def _blocked(assignment: str) -> tuple[tuple[str, str], ...]:
 def _tasks(assignment: str) -> tuple[Task, ...]:
     lab = LABS.get(assignment)
     return lab.tasks if lab else ()
-
-
-def _supporting_files(request: GradeRequest, notebook: Path) -> dict[str, bytes]:
-    """The files beside the notebooks: the student's, and over them the assignment's."""
-    found: dict[str, bytes] = {}
-    left = request.limits.files
-    for folder in (notebook.parent, request.source_path.parent):
-        if folder == notebook.parent and request.submission_path.is_file():
-            continue  # what else lies there is not known to belong to it
-        for file in sorted(folder.rglob("*")):
-            inner = file.relative_to(folder)
-            skipped = set(inner.parts) & set(_SKIPPED_FOLDERS) or file.suffix == ".ipynb"
-            if skipped or file.is_symlink() or not file.is_file():
-                continue
-            left -= file.stat().st_size
-            if left < 0 or len(found) > 1000:
-                return found
-            found[inner.as_posix()] = file.read_bytes()
-    return found
-
-
-def _name(cell: reading.Cell, index: int) -> str:
-    return str(reading.settings_of(cell).get("grade_id") or f"{index + 1}")
-
-
-def _note_death(
-    cells: list[reading.Cell],
-    state: State,
-    at: int | None,
-    why: str,
-    ending: ladder.Ending | None,
-) -> None:
-    if at is None:  # before the first cell: nothing to leave out
-        at = -1 - len(state.fatal)
-    if ending and ending.reason:
-        why = ending.reason
-    elif ending and why == "the process died":
-        how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.code}"
-        why = f"the process ended ({how})"
-    elif why in ("the process hung", "no result in time"):
-        state.timed_out = True
-    state.fatal[at] = why
-    state.done.pop(at, None)
-    name = _name(cells[at], at) if at >= 0 else "the start"
-    state.went_wrong.append(f"cell {name}: {why}")
-
-
-def _give_up(cells: list[reading.Cell], state: State, why: str) -> None:
-    state.went_wrong.append(why)
-    for index, cell in enumerate(cells):
-        if repair.is_test(cell) and index not in state.done:
-            state.fatal.setdefault(index, why)
-
-
-def _results(cells: list[reading.Cell], state: State) -> tuple[CellResult, ...]:
-    results = []
-    for index, cell in enumerate(cells):
-        done = state.done.get(index, {})
-        why = state.fatal.get(index)
-        if cell["cell_type"] == "code":
-            cell["outputs"] = done.get("outputs") or ([_death(why)] if why else [])
-        if done.get("timed_out"):
-            state.went_wrong.append(f"cell {_name(cell, index)}: no result in time")
-        elif done.get("slow"):
-            state.went_wrong.append(f"cell {_name(cell, index)}: a call gave no result in time")
-        if done.get("needed"):
-            told = f"{done['needed']} stays in the student's process; {repair.TAG_IT}"
-            state.went_wrong.append(f"cell {_name(cell, index)} failed: {told}")
-        if done.get("dropped"):
-            dropped = done["dropped"]
-            state.went_wrong.append(f"cell {_name(cell, index)}: {dropped} characters cut off")
-        if repair.is_graded(cell):
-            results.append(_result(cell, done, why))
-    return tuple(results)
-
-
-def _result(cell: reading.Cell, done: dict[str, Any], why: str | None) -> CellResult:
-    settings = reading.settings_of(cell)
-    most = float(settings.get("points", 0))
-    feedback = list(done.get("feedback", []))
-    if repair.is_answer(cell):
-        feedback.append({"manual": True})
-    written = [out["text"] for out in cell.get("outputs", []) if out["output_type"] == "stream"]
-    return CellResult(
-        grade_id=str(settings.get("grade_id")),
-        points=float(done.get("points", 0.0)),
-        max_points=most,
-        feedback=feedback,
-        error=why or done.get("error") or ("not run" if _missed(cell, done) else None),
-        output="".join(written),
-        needed=str(done.get("needed", "")),
-    )
-
-
-def _missed(cell: reading.Cell, done: dict[str, Any]) -> bool:
-    return not done and repair.is_test(cell)
-
-
-def _death(why: str) -> dict[str, Any]:
-    return {"output_type": "error", "ename": "Died", "evalue": why, "traceback": [f"Died: {why}"]}

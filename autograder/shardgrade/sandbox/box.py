@@ -13,7 +13,17 @@ from typing import Final
 from shardgrade.sandbox.engine_copy import ENGINE, copy_engine
 
 _INSIDE: Final = (
-    *("__init__", "answering", "channel", "child", "confine", "errors", "handles", "objects"),
+    *(
+        "__init__",
+        "answering",
+        "channel",
+        "child",
+        "confine",
+        "decoding",
+        "errors",
+        "handles",
+        "objects",
+    ),
     *("remote", "wire", "zygote"),
 )
 #: what this package is called inside

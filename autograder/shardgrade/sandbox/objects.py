@@ -5,9 +5,10 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
+from .decoding import decode
 from .errors import Exceptions, builtin_base
 from .handles import Handle, RemoteModule
-from .wire import WireError, decode, encode
+from .wire import WireError, encode
 
 if TYPE_CHECKING:
     from .remote import Peer

@@ -11,7 +11,7 @@ import pytest
 import submissions as made
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shardgrade.grading import repair
+from shardgrade.grading import reading, repair
 from shardgrade.grading.digest import digest_of
 from shardgrade.grading.points import points_of
 from shardgrade.grading.result import GradeRequest
@@ -180,3 +180,38 @@ def test_a_result_is_used_again_only_if_all_is_the_same(tmp_path: Path) -> None:
         path.write_text("1")
     assert len(found | {first}) == 7
     assert GradeRequest.from_json(others[2].to_json()) == others[2]
+
+
+def test_a_link_to_the_work_of_another_is_refused(tmp_path: Path) -> None:
+    source = made.notebook_of(made.answer("a", "x = 1"), made.graded("t", "assert x == 1", 1))
+    path = made.write_source(tmp_path, source, "ps.ipynb", "ps1")
+    ann, bob = (tmp_path / "submitted" / name / "ps1" for name in ("ann", "bob"))
+    for home in (ann, bob):
+        home.mkdir(parents=True)
+    (ann / "ps.ipynb").write_text(path.read_text())
+    (bob / "ps.ipynb").symlink_to(ann / "ps.ipynb")
+    requests = [GradeRequest(home.parent.name, "ps1", home, path) for home in (ann, bob)]
+    results = made.grade_all(requests)
+    assert results["ann"].score == 1 and results["bob"].score == 0
+    assert "is a link" in results["bob"].went_wrong[0]
+
+
+def test_a_file_that_can_not_be_read_stops_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made.write_source(tmp_path, made.notebook_of(), "ps.ipynb", "ps1")
+    (tmp_path / "mine.ipynb").write_text("{}")
+    request = GradeRequest("ann", "ps1", tmp_path / "mine.ipynb", path)
+    before, read = digest_of(request), Path.read_bytes
+
+    def refuse(self: Path) -> bytes:
+        if self.name == "mine.ipynb":
+            raise PermissionError(13, "Permission denied")
+        return read(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", refuse)
+        assert digest_of(request) == digest_of(request) != before
+        with pytest.raises(reading.Unreadable, match="Permission denied"):
+            reading.read_submission(request.submission_path)
+    assert digest_of(request) == before

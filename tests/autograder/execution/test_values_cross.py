@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shardgrade.sandbox.wire import WireError, decode, encode, pack, unpack
+from shardgrade.sandbox.decoding import decode
+from shardgrade.sandbox.wire import WireError, encode, pack, unpack
 
 from shardbook.ledger.recipes import RECIPES
 
