@@ -235,7 +235,7 @@ def _table(state: _State) -> Table:
     ]
     return Table(
         f"Peak of the activations by checkpoint interval, {state.model.layers} layers of"
-        f" {state.model.heads} heads{_split(state)}: {_of_a_layer(state)}",
+        f" {state.model.heads} head{'s' * (state.model.heads > 1)}{_split(state)}: {_of_a_layer(state)}",
         ("interval", "checkpoints at the peak", "layers at the peak", "peak", "extra compute"),
         tuple(rows),
     )

@@ -81,7 +81,7 @@ def _seconds(tokens: float) -> float:
 
 def _table(load: ExpertLoad) -> Table:
     return Table(
-        f"{sum(load.wanted):,} choices; time at {_FLOPS / 1e12:g} TFLOP/s,"
+        f"{_choices(sum(load.wanted))}; time at {_FLOPS / 1e12:g} TFLOP/s,"
         f" forward and backward, experts {_WIDTH:,} × {_HIDDEN:,}",
         ("rank", "experts", "computes", "dropped", "time"),
         tuple(
@@ -99,9 +99,14 @@ def _table(load: ExpertLoad) -> Table:
     )
 
 
+def _choices(count: int) -> str:
+    return f"{count:,} choice{'s' * (count != 1)}"
+
+
 def _sentence(load: ExpertLoad) -> str:
     total = sum(load.wanted)
-    lost = f"{load.dropped:,} of {total:,} choices ({load.dropped / total:.1%}) are dropped"
+    verb = "is" if load.dropped == 1 else "are"
+    lost = f"{load.dropped:,} of {_choices(total)} ({load.dropped / total:.1%}) {verb} dropped"
     if not load.dropped:
         lost = "nothing is dropped"
     slowest = format_seconds(_seconds(max(load.ranks)), 3)

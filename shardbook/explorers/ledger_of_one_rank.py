@@ -60,11 +60,15 @@ def _table(ledger: Ledger) -> Table:
     total = ledger.fullest_rank_bytes
     rows.append(("total", format_bytes(total), "", f"{total / ledger.parameters:.4g}"))
     return Table(
-        f"The fullest of {ledger.ranks:,} ranks at stage {ledger.stage}, "
+        f"{_whose(ledger)} at stage {ledger.stage}, "
         f"{format_count(ledger.parameters)} parameters, {ledger.recipe.title}",
         ("category", "on this rank", "stored", "B per parameter"),
         tuple(rows),
     )
+
+
+def _whose(ledger: Ledger) -> str:
+    return f"The fullest of {ledger.ranks:,} ranks" if ledger.ranks > 1 else "The only rank"
 
 
 def _sentence(ledger: Ledger, card: int) -> str:

@@ -197,7 +197,8 @@ def _table(shown: _Steady, times: dict[str, float], parameters: int, tokens: int
         rows.append((label, _ROWS[stream], format_seconds(times[kind], 4), *when))
     rows.append(("next step", "GPU", "", format_seconds(end - begin, 4), ""))
     return Table(
-        f"{format_count(parameters)} parameters and {tokens:,} tokens a GPU; times from a step's begin",
+        f"{format_count(parameters)} parameters and {tokens:,} token{'s' * (tokens > 1)} a GPU;"
+        " times from a step's begin",
         ("what", "where", "takes", "starts at", "is done at"),
         tuple(rows),
     )
@@ -220,8 +221,9 @@ def _sentence(
     if way == _PLAIN:
         return f"{start}; nothing is hidden."
     faster = plain.seconds / shown.seconds
+    gain = f"{faster:.3g} times as fast as" if faster > 1.0005 else "no faster than"
     late = ", and computes with weights that are one update behind" if way.delayed else ""
-    return f"{start}; that is {faster:.3g} times as fast as with nothing hidden{late}."
+    return f"{start}; that is {gain} with nothing hidden{late}."
 
 
 EXPLORER = Explorer(

@@ -7,7 +7,7 @@ from shardbook.errors import InputError
 from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number, Steps
 from shardbook.explorers.explorer import Explorer
-from shardbook.explorers.pipeline_timeline import Timed, height, spoken, timed, timeline
+from shardbook.explorers.pipeline_timeline import Timed, height, moment, spoken, timed, timeline
 from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_seconds
 from shardbook.schedules.pipeline import (
@@ -125,7 +125,7 @@ def _table(shown: Timed, time: float, schedule: str, micro_batches: int, chunks:
         for rank in range(len(done.order))
     ]
     return Table(
-        f"{_TITLES[schedule]}, {micro_batches} micro-batches, at {time:.4g} s; what a rank holds "
+        f"{_TITLES[schedule]}, {micro_batches} micro-batches, at {moment(time)}; what a rank holds "
         "is counted in micro-batches of all its layers",
         ("rank", "runs now", "holds now", "most", "computes", "idle"),
         tuple(rows),

@@ -6,6 +6,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from shardbook.explorers import draw
+from shardbook.numbers.units import format_seconds
 from shardbook.schedules.pipeline import PipelineRun
 from shardbook.schedules.pipeline.actions import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD
 from shardbook.schedules.timeline import memory
@@ -117,7 +118,7 @@ def timeline(
         foot = first + len(done.order) * (_BAR + _CURVE + _GAP)
         at = _LEFT + time * scale
         draw.line(root, at, first - 4, at, foot - 4, "sb-limit")
-        draw.words(root, at, foot + 10, f"{time:.4g} s", anchor="middle", class_="sb-small")
+        draw.words(root, at, foot + 10, moment(time), anchor="middle", class_="sb-small")
 
 
 def spoken(count: int, per: int) -> str:
@@ -127,6 +128,11 @@ def spoken(count: int, per: int) -> str:
     if rest:
         return f"{int(value) or ''}{rest}"
     return str(value) if value.denominator == 1 else f"{float(value):.3g}"
+
+
+def moment(time: float) -> str:
+    """Say a time of a run, in s."""
+    return format_seconds(time, 4) if time else "0 s"
 
 
 def _scale(done: PipelineRun) -> float:

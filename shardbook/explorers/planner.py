@@ -141,11 +141,17 @@ def _held_text(view: _Shown) -> str:
 
 
 def _counts(answer: Answer) -> str:
-    best = f", the best {len(answer.ranked)} simulated" if answer.ranked else ""
-    return (
-        f"{answer.considered:,} layouts on {answer.cluster.size:,} cards: "
-        f"{answer.fitting:,} fit{best}"
-    )
+    best = f", the best {len(answer.ranked)} simulated" if len(answer.ranked) > 1 else ""
+    return f"{_searched(answer)}: {_fitting(answer)}{best}"
+
+
+def _fitting(answer: Answer) -> str:
+    return f"{answer.fitting or 'none'} fits" if answer.fitting < 2 else f"{answer.fitting:,} fit"
+
+
+def _searched(answer: Answer) -> str:
+    size = answer.cluster.size
+    return f"{answer.considered:,} layouts on {size:,} {'card' if size == 1 else 'cards'}"
 
 
 def _key(root: Element) -> None:
@@ -218,7 +224,7 @@ def _table(view: _Shown) -> Table:
 
 def _sentence(view: _Shown) -> str:
     answer, chosen = view.answer, view.chosen
-    start = f"Of {answer.considered:,} layouts on {answer.cluster.size:,} cards"
+    start = f"Of {_searched(answer)}"
     filled = (
         f"{format_bytes(view.peak.bytes, 3)} of the {format_bytes(view.room, 3)} of a card that may"
         " be filled"
@@ -235,7 +241,7 @@ def _sentence(view: _Shown) -> str:
     waits = chosen.time.waits_most_for
     waited = "waits for nothing" if waits == "nothing" else f"waits most for {_WAITS[waits]}"
     return (
-        f"{start} {answer.fitting:,} {'fits' if answer.fitting == 1 else 'fit'}; row"
+        f"{start} {_fitting(answer)}; row"
         f" {view.row + 1}, {chosen.layout}, takes {format_seconds(chosen.seconds)} a step, reaches"
         f" {answer.model_flops(chosen) / 1e12:.0f} TFLOP/s a card, fills {filled}, and {waited}."
     )

@@ -202,7 +202,8 @@ def _sentence(state: _State) -> str:
     done = sum(state.is_whole(*pair) for pair in wanted)
     total = state.plan.elements
     most, least = max(state.sent), min(state.sent)
-    sent = f"every rank has sent {most / total:.3g} times the whole data"
+    share = f"{most / total:.3g} times " if most != total else ""
+    sent = f"every rank has sent {share}the whole data"
     if most != least:
         sent = f"the ranks have sent from {least / total:.3g} to {most / total:.3g} times the data"
     if state.step == 0:

@@ -9,7 +9,7 @@ from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number, doublings
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.view import Table, View
-from shardbook.numbers.units import format_bytes
+from shardbook.numbers.units import format_bytes, format_count
 
 _WIDTH: Final = 640
 _BAR: Final = 300
@@ -114,9 +114,14 @@ def _sentence(ranks: int, replicas: int, traffic: TensorTraffic) -> str:
         data = "with one replica no gradients are sent"
     if ranks == 1:
         return f"Nothing is cut, so no activations are sent; {data}."
-    times = "" if traffic.ratio is None else f", {float(1 / traffic.ratio):.3g} times as much"
+    times = (
+        ""
+        if traffic.ratio is None
+        else f", {format_count(float(1 / traffic.ratio), 3)} times as much"
+    )
     if traffic.ratio is not None and traffic.ratio >= 1:
-        times = f": tensor parallelism sends {float(traffic.ratio):.3g} times as much"
+        ratio = format_count(float(traffic.ratio), 3)
+        times = f": tensor parallelism sends {ratio} times as much"
     return (
         f"Cut among {ranks} ranks, each sends {_bytes(traffic.tensor_bytes)} of activations in "
         f"{traffic.blocking_all_reduces:,} all-reduces, and the computation waits for each; "

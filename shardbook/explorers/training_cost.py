@@ -6,7 +6,7 @@ from shardbook.explorers import draw
 from shardbook.explorers.controls import Number, doublings
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.view import Table, View
-from shardbook.numbers.units import format_count
+from shardbook.numbers.units import format_count, format_seconds
 from shardbook.planner.cost import Cost, Ownership, rent_or_own, training_cost
 from shardbook.planner.presets import CARDS
 
@@ -47,7 +47,7 @@ def _figure(
     busy: float,
 ) -> str:
     root = draw.canvas(_WIDTH + 8, 46 + 2 * _ROW)
-    length = f"{days(bill)} on {cards:,} {'card' if cards == 1 else 'cards'}"
+    length = f"{days(bill)} on {_counted(cards)}"
     draw.words(root, 4, 18, f"{_many(bill.card_hours)} card-hours: {length}", class_="sb-strong")
     scale = _WIDTH / max(bill.dollars, owned, 1e-9)
     draw.words(root, 4, 60, f"rented: {money(bill.dollars)}, at ${price:,.4g} a card-hour")
@@ -69,7 +69,7 @@ def _bar(root: Element, y: float, x: float, width: float, opacity: float) -> Non
 
 def _table(bill: Cost, cards: int, price: float, own: Ownership, owned: float) -> Table:
     return Table(
-        f"{bill.flop:.3g} FLOP, {_many(bill.card_hours)} card-hours, {days(bill)} on {cards:,} cards,"
+        f"{bill.flop:.3g} FLOP, {_many(bill.card_hours)} card-hours, {days(bill)} on {_counted(cards)},"
         f" {bill.joules / 3.6e9:,.0f} MWh",
         ("cards are", "$ a card-hour", "bill", "$ a million tokens"),
         (
@@ -82,8 +82,10 @@ def _table(bill: Cost, cards: int, price: float, own: Ownership, owned: float) -
 
 
 def _sentence(bill: Cost, cards: int, own: Ownership, owned: float, busy: float) -> str:
-    start = f"The training takes {_many(bill.card_hours)} card-hours, {days(bill)} on {cards:,}"
-    start += f" {'card' if cards == 1 else 'cards'}, and {money(bill.dollars)} of rent"
+    start = (
+        f"The training takes {_many(bill.card_hours)} card-hours, {days(bill)} on"
+        f" {_counted(cards)}, and {money(bill.dollars)} of rent"
+    )
     if own.break_even is None or own.break_even > 1:
         return f"{start}; at this price owning never pays."
     less = "less" if owned < bill.dollars else "more"
@@ -94,8 +96,10 @@ def _sentence(bill: Cost, cards: int, own: Ownership, owned: float, busy: float)
 
 
 def days(bill: Cost) -> str:
-    """The wall time as it is spoken: hours below two days, years above two."""
+    """The wall time as it is spoken: seconds below an hour, years above two of them."""
     hours = bill.seconds / 3600
+    if hours < 1:
+        return format_seconds(bill.seconds)
     if hours < 48:
         return f"{hours:,.3g} h"
     return f"{hours / 24:,.0f} days" if hours < 2 * 365 * 24 else f"{_many(hours / 8760)} years"
@@ -104,6 +108,10 @@ def days(bill: Cost) -> str:
 def money(dollars: float) -> str:
     """Dollars with a short scale: $92.3M."""
     return f"${_many(dollars)}"
+
+
+def _counted(cards: int) -> str:
+    return f"{cards:,} {'card' if cards == 1 else 'cards'}"
 
 
 def _many(number: float) -> str:

@@ -229,7 +229,11 @@ def _transfers(root: Element, moments: tuple[_Moment, ...], at: int, rank: int, 
     for target in targets:
         _arrow(root, x + rank * 76 + 26, x + target * 76 + 26, y + 52)
     size, rounds = sum(one[2] for one in now.sent), len(now.sent)
-    said = f"{size:,} B to rank {targets[0]} in {rounds} rounds" if targets else "nothing"
+    said = (
+        f"{size:,} B to rank {targets[0]} in {rounds} round{'s' * (rounds > 1)}"
+        if targets
+        else "nothing"
+    )
     draw.words(root, x, y + 98, said, class_="sb-small")
     so_far = sum(size for moment in moments[: at + 1] for *_, size in moment.sent)
     of_all = sum(size for moment in moments for *_, size in moment.sent)

@@ -8,6 +8,7 @@ from shardbook.explorers import draw
 from shardbook.explorers.controls import Choice, Number
 from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.view import Table, View
+from shardbook.numbers.units import format_count
 
 _RANKS = 4
 _LEFT, _COLUMN, _WIDEST, _LOW, _TALL = 8, 156, 120, 50, 128
@@ -77,7 +78,7 @@ def _row(
             root,
             middle,
             floor - max(height, fair) - 6,
-            f"a token weighs {share:.3g}" if count else "nothing to weigh",
+            f"a token weighs {format_count(share, 3)}" if count else "nothing to weigh",
             anchor="middle",
             class_="sb-small",
         )
@@ -112,7 +113,7 @@ def _sentence(tokens: list[int], other: str, joint: float, wrong: float) -> str:
         end = f"every token weighs {shares[most]:.4g}"
     else:
         times = shares[most] / shares[least]
-        end = f"a token of rank {most} weighs {times:.3g} times one of rank {least}"
+        end = f"a token of rank {most} weighs {format_count(times, 3)} times one of rank {least}"
     return f"{start}: {end}."
 
 
