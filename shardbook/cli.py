@@ -48,32 +48,25 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand and its arguments; refuse an option that is given twice."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if command is not None:
-            _refuse_repeated(ctx, command, rest)
-        return name, command, rest
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.lazy.items()))
 
 
-def _refuse_repeated(ctx: click.Context, command: click.Command, args: list[str]) -> None:
+def _refuse_repeated(
+    command: click.Command, args: list[str], parent: click.Context | None = None
+) -> None:
     # click takes the last one and says nothing.
-    own = click.Context(command, parent=ctx)
+    own = click.Context(command, parent=parent)
     _, left, given = command.make_parser(own).parse_args(list(args))
     options = [one for one in given if isinstance(one, click.Option)]
     for option in options:
         if options.count(option) > 1 and not (option.multiple or option.count):
             raise click.UsageError(f"{option.opts[-1]} is given {options.count(option)} times")
-    inner = command.get_command(ctx, left[0]) if isinstance(command, click.Group) and left else None
+    inner = command.get_command(own, left[0]) if isinstance(command, click.Group) and left else None
     if inner is not None:
-        _refuse_repeated(own, inner, left[1:])
+        _refuse_repeated(inner, left[1:], own)
 
 
 @click.group(cls=LazyGroup, package="shardbook.commands", lazy=COMMANDS)
@@ -90,6 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
 def run(command: click.Command, name: str, arguments: list[str] | None = None) -> None:
     """Run a click command; bad input is one line on stderr and exit code 2."""
     try:
+        _refuse_repeated(command, sys.argv[1:] if arguments is None else arguments)
         code = command.main(arguments, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError:
         _refuse(f"{name}: give a command; --help lists them")

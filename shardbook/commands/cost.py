@@ -5,7 +5,14 @@ from typing import Any
 
 import click
 
-from shardbook.commands.options import COUNT, FLOPS, json_option, print_json, print_table
+from shardbook.commands.options import (
+    COUNT,
+    FLOPS,
+    json_option,
+    print_json,
+    print_table,
+    refuse_idle,
+)
 from shardbook.errors import InputError, one_of, real, whole
 from shardbook.numbers.units import format_count
 from shardbook.planner.cost import REPORTED, rent_or_own, training_cost
@@ -18,25 +25,55 @@ from shardbook.planner.presets import CARDS, model_named
 @click.option("--tokens", type=COUNT, help="Tokens trained on, such as 15.6T.")
 @click.option("--card", default="h100-80", show_default=True, metavar="NAME", help=", ".join(CARDS))
 @click.option("--cards", type=COUNT, default="1024", show_default=True)
-@click.option("--utilisation", type=COUNT, help="Part of the peak reached (default: 0.4).")
+@click.option(
+    "--utilisation", type=COUNT, metavar="NUMBER", help="Part of the peak reached (default: 0.4)."
+)
 @click.option("--achieved", type=FLOPS, help="Instead: FLOP/s that a card reaches.")
-@click.option("--price", type=COUNT, help="$ a card-hour (default: the card's).")
+@click.option("--price", type=COUNT, metavar="DOLLARS", help="$ a card-hour (default: the card's).")
 @click.option(
     "--overhead",
     type=COUNT,
+    metavar="NUMBER",
     default="1.3",
     show_default=True,
     help="Power of everything ÷ power of the cards.",
 )
-@click.option("--purchase", type=COUNT, help="$ for an owned card: compares rent with owning.")
-@click.option("--years", type=COUNT, default="4", show_default=True, help="Life of an owned card.")
-@click.option("--duty", type=COUNT, default="0.8", show_default=True, help="Part of it in use.")
-@click.option("--electricity", type=COUNT, default="0.1", show_default=True, help="$ a kWh.")
+@click.option(
+    "--purchase",
+    type=COUNT,
+    metavar="DOLLARS",
+    help="$ for an owned card: compares rent with owning.",
+)
+@click.option(
+    "--years",
+    type=COUNT,
+    metavar="NUMBER",
+    default="4",
+    show_default=True,
+    help="Life of an owned card.",
+)
+@click.option(
+    "--duty",
+    type=COUNT,
+    metavar="NUMBER",
+    default="0.8",
+    show_default=True,
+    help="Part of it in use.",
+)
+@click.option(
+    "--electricity",
+    type=COUNT,
+    metavar="DOLLARS",
+    default="0.1",
+    show_default=True,
+    help="$ a kWh.",
+)
 @click.option("--reported", is_flag=True, help="What reported trainings need to be true.")
 @json_option
 def command(**options: Any) -> None:  # fmt: skip
     """Print the cost of a training, or of the reported ones."""
     if options["reported"]:
+        refuse_idle(options.keys() - {"reported", "as_json"}, "with --reported")
         _print_reported(options["as_json"])
     else:
         _print_cost(**options)
@@ -59,6 +96,8 @@ def _print_cost(
     reported: bool,
     as_json: bool,
 ) -> None:
+    if purchase is None:
+        refuse_idle(["years", "duty", "electricity"], "without --purchase")
     if (model is None) == (parameters is None):
         raise InputError("--model", model, "give either --model or --parameters")
     if tokens is None:
@@ -137,7 +176,7 @@ def _print_cost(
             "never" if even is None or even > 1 else f"when busy more than {even:.0%} of the time"
         )
         rows.append(["owning pays", says])
-    print_table(["", ""], [[name, value] for name, value in rows])
+    print_table(["one training", "value"], rows)
 
 
 def _print_reported(as_json: bool) -> None:

@@ -5,7 +5,14 @@ from fractions import Fraction
 
 import click
 
-from shardbook.commands.options import COUNT, SECONDS, json_option, print_json, print_table
+from shardbook.commands.options import (
+    COUNT,
+    SECONDS,
+    json_option,
+    print_json,
+    print_table,
+    refuse_idle,
+)
 from shardbook.errors import real, whole
 from shardbook.schedules.draw import draw
 from shardbook.schedules.fsdp import PARAMETERS, Policy, compute_seconds, equal_units, fsdp_run
@@ -79,6 +86,14 @@ def command(
         micro_batches=whole("micro-batches", micro_batches, 1, 10_000),
         accumulate=accumulate,
     )
+    if no_reshard:
+        refuse_idle(["backward_prefetch", "regather_last"], "with --no-reshard")
+    if policy.micro_batches == 1:
+        refuse_idle(["accumulate"], "with one micro-batch")
+        if no_reshard:
+            refuse_idle(["limit"], "with --no-reshard, which frees nothing before the end")
+    if as_json:
+        refuse_idle(["as_drawing"], "with --json")
     run = fsdp_run(layers, policy)
     if trace is not None:
         write_trace(run, trace)

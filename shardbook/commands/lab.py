@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from shardbook.commands.options import json_option, print_json, print_table
+from shardbook.errors import InputError
 from shardbook.labs import workspace
 from shardbook.labs.checking import Report
 from shardbook.labs.registry import LABS, lab_named
@@ -116,7 +117,7 @@ def _described(lab: Lab) -> dict[str, Any]:
 @click.option(
     "--from",
     "source",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, exists=True),
     help="The student package (zip or unpacked); by default what is in the folder.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the notebook if it is there.")
@@ -174,6 +175,8 @@ def pack(lab: str, notebook: Path | None, target: Path | None, as_json: bool) ->
     """Make the file to hand in; warns about unanswered tasks."""
     which = lab_named(lab)
     target = target or Path(f"{which.id}-submission.zip")
+    if not target.parent.is_dir():
+        raise InputError("--to", str(target), "the folder is not there")
     missing = workspace.pack(which, notebook or Path(which.notebook), target)
     if as_json:
         print_json({"lab": lab, "file": str(target), "unanswered": missing})

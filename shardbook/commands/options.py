@@ -1,11 +1,12 @@
 """Option types and output that the commands share."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from shardbook.errors import InputError
 from shardbook.numbers import units
@@ -46,6 +47,19 @@ def whole_count(low: int, high: int) -> click.ParamType[Fraction]:
             raise InputError(argument, text, allowed) from None
 
     return _Quantity("count", parse)
+
+
+def refuse_idle(names: Iterable[str], why: str) -> None:
+    """Refuse the options (by parameter name) that the user gave though they do nothing ``why``.
+
+    Raises:
+        click.UsageError: names the option.
+    """
+    ctx = click.get_current_context()
+    for parameter in ctx.command.params:
+        given = ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in names:
+            raise click.UsageError(f"{parameter.opts[-1]} does nothing {why}: leave it out")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

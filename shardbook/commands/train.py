@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from shardbook.commands.options import COUNT, json_option, print_json, print_table
+from shardbook.commands.options import COUNT, json_option, print_json, print_table, refuse_idle
 from shardbook.errors import InputError, whole
 from shardbook.training.faults import FAULTS, Fault
 from shardbook.training.incident import Incident, Sight, investigate
@@ -64,6 +64,10 @@ def command(
         tokens=None if tokens is None else _widths("tokens", tokens),
         options=Options(whole("micro-batches", micro_batches, 1, 1024), reduce_each),
     )
+    if settings.options.micro_batches == 1:
+        refuse_idle(["reduce_each"], "with one micro-batch")
+    if fault is None:
+        refuse_idle(["fault_rank", "fault_step"], "without --fault")
     steps = whole("steps", steps, 1, 10_000)
     if fault is None:
         trainer = Trainer(settings)
