@@ -33,12 +33,20 @@ def sent_bytes(model: Model, layout: Layout) -> dict[str, int]:
     vectors = {0: 2, 1: 2, 2: count + 1, 3: 3 * count}[layout.stage]
     sent = {
         "tensor": count * layers * passes * 4 * size * _share(layout.tensor),
-        "context": count * layers * (passes + 1) * keys * (layout.context - 1),
+        "context": count * layers * _moves(passes, layout.context) * keys,
         "expert": count * layers * passes * 2 * own * model.active * _share(layout.expert),
         "pipeline": 2 * count * layout.chunks * own if layout.pipeline > 1 else Fraction(0),
         "data": vectors * weights,
     }
     return {name: round(value) for name, value in sent.items()}
+
+
+def _moves(passes: int, ranks: int) -> int:
+    """Moves of a rank's keys and values: once a pass, and their gradients as far as home.
+
+    As `shardbook.collectives.context.ring_attention_bytes` counts them.
+    """
+    return passes * (ranks - 1) + ranks if ranks > 1 else 0
 
 
 def _share(ranks: int) -> Fraction:

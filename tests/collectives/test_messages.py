@@ -26,9 +26,10 @@ def test_two_nodes_of_four():
         ({"TP": 4, "DP": 2}, {"tensor": "TP", "data": "DP"}),
         ({"PP": 4, "TP": 2}, {"tensor": "TP", "pipeline": "PP"}),
         ({"PP": 4, "DP": 2, "TP": 2}, {"tensor": "TP", "pipeline": "PP", "data": "DP"}),
-        ({"TP": 2, "CP": 2, "DP": 2}, {"tensor": "TP", "data": "DP+CP"}),
+        ({"TP": 2, "CP": 2, "DP": 2}, {"tensor": "TP", "context": "CP", "data": "DP+CP"}),
+        ({"TP": 2, "CP": 4}, {"tensor": "TP", "context": "CP", "data": "DP+CP"}),
         ({"FSDP": 8}, {"data": "FSDP"}),
-        ({"FSDP": 4, "CP": 2, "TP": 2}, {"tensor": "TP", "data": "FSDP+CP"}),
+        ({"FSDP": 4, "CP": 2, "TP": 2}, {"tensor": "TP", "context": "CP", "data": "FSDP+CP"}),
     ],
 )
 def test_against_the_planners_traffic(axes, kinds):
@@ -48,6 +49,19 @@ def test_against_the_planners_traffic(axes, kinds):
     loads = {load.axis: load for load in layout_loads(axes, messages, flat(0.0, 1.0))}
     for kind, axis in kinds.items():
         assert float(loads[axis].port_bytes) == pytest.approx(planned[kind], rel=1e-4)
+    assert [name for name, size in planned.items() if size and name not in kinds] == []
+
+
+def test_recomputing_moves_keys_and_values_once_more():
+    """Forward, again, backward: N - 1 moves each, and N of the gradients (S63)."""
+    model = model_named(
+        f"layers={LAYERS},hidden={WIDTH},heads=32,kv_heads=8,vocabulary=1,"
+        f"sequence={TOKENS},batch={TOKENS}"
+    )
+    pairs = LAYERS * 2 * 2 * (TOKENS // 4) * (WIDTH // 4)
+    for recompute, moves in (("selective", 10), ("full", 13)):
+        sent = sent_bytes(model, Layout(context=4, recompute=recompute))
+        assert sent["context"] == moves * pairs
 
 
 def test_experts_against_the_planners_traffic():
