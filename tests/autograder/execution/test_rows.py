@@ -10,6 +10,7 @@ import pytest
 from shardgrade.checks.judging import Planned, Probe
 from shardgrade.grading import calls
 from shardgrade.sandbox import ladder
+from shardgrade.sandbox.box import Warmth
 from shardgrade.sandbox.channel import Channel
 from shardgrade.sandbox.limits import Limits
 from shardgrade.sandbox.remote import Peer
@@ -24,7 +25,7 @@ Student = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[ladder.Sandbox]:
-    with ladder.Sandbox("limits", ladder.Warmth(preload=()), LIMITS) as made:
+    with ladder.Sandbox("limits", Warmth(preload=()), LIMITS) as made:
         yield made
 
 

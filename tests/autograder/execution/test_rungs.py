@@ -1,7 +1,11 @@
 """Every rung of the ladder that works here, forced, as this user and as an unprivileged one."""
 
+import contextlib
+import importlib
+import importlib.util
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -13,6 +17,7 @@ import pytest
 import submissions as made
 from shardgrade import checkout
 from shardgrade.sandbox import ladder
+from shardgrade.sandbox.box import Box, Warmth
 from shardgrade.sandbox.limits import Limits
 
 pytestmark = pytest.mark.xdist_group("rungs")
@@ -87,7 +92,7 @@ def test_each_limit_holds_and_is_told_or_raises(rung: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_nothing_is_left_behind(rung: str) -> None:
-    with ladder.Sandbox(rung, ladder.Warmth(()), Limits()) as sandbox:
+    with ladder.Sandbox(rung, Warmth(()), Limits()) as sandbox:
         process = sandbox._process.pid
         home = Path(sandbox._home)
         talk, interrupt = sandbox.start({"a": b"1"}, Limits(), 0)
@@ -143,12 +148,13 @@ def test_an_unprivileged_user_grades_on_each_rung(rung: str, tmp_path: Path) -> 
 def test_a_dead_grader_leaves_no_process(rung: str, tmp_path: Path) -> None:
     program = (
         "import time; from shardgrade.sandbox.ladder import *; from shardgrade.sandbox.limits import *\n"
-        f"s = Sandbox({rung!r}, Warmth(()), Limits()); t = s.start({{}}, Limits(), 0)\n"
-        "print(s._process.pid, s._home, flush=True); time.sleep(60)"
+        f"b = Box(Warmth(())); s = Sandbox({rung!r}, Warmth(()), Limits(), box=b)\n"
+        "t = s.start({}, Limits(), 0)\n"
+        "print(s._process.pid, s._home, b.path.parent, flush=True); time.sleep(60)"
     )
     grader = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert grader.stdout
-    process, home = grader.stdout.readline().split()
+    process, *folders = grader.stdout.readline().split()
     grader.kill()
     grader.wait()
     grader.stdout.close()
@@ -156,7 +162,29 @@ def test_a_dead_grader_leaves_no_process(rung: str, tmp_path: Path) -> None:
     while _alive(int(process)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not _alive(int(process))
-    shutil.rmtree(home, ignore_errors=True)
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+def test_no_bytecode_of_what_is_blocked_is_in_the_box(tmp_path: Path) -> None:
+    """Python reads compiled files first: one of a module with a blocked function would unblock it."""
+    name = "shardbook.ledger.checkpointing"
+    for cached in (name, "shardbook.labs.values"):
+        source = importlib.import_module(cached).__file__
+        assert source
+        py_compile.compile(source, str(tmp_path / f"{cached}.pyc"))
+
+    def compiled(source: str) -> str:
+        return str(tmp_path / f"{'.'.join(Path(source).with_suffix('').parts[-3:])}.pyc")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.util, "cache_from_source", compiled)
+        warmth = Warmth((), ((f"{name}:best_interval", "n45.4"),))
+        with contextlib.closing(Box(warmth)) as box:
+            there = {path.name for path in (box.path / "shardbook").rglob("*.pyc")}
+            source = (box.path / "shardbook/ledger/checkpointing.py").read_text()
+    assert there == {"shardbook.labs.values.pyc"}
+    assert "asks you to write what best_interval does" in source
 
 
 def _alive(process: int) -> bool:
