@@ -60,11 +60,11 @@ def _memory(answer: Answer, best: Candidate) -> str:
 def _communication(answer: Answer, best: Candidate) -> str:
     sent = {name: size for name, size in sent_bytes(answer.model, best.layout).items() if size}
     named = ", ".join(f"{name} {format_bytes(size, 3)}" for name, size in sent.items())
-    waits = 1 - best.time.compute / best.time.seconds
-    part = f"{waits:.0%}" if waits >= 0.01 else "less than 1%"
+    share = best.time.compute / best.time.seconds
+    computing = f"{share:.0%}" if share < 0.99 else "more than 99%"
     return (
-        f"a card sends {named or 'nothing'} a step; it does not compute for {part} of the time,"
-        f" mostly because of {best.time.waits_most_for}"
+        f"a card sends {named or 'nothing'} a step; it computes for {computing} of the step,"
+        f" and the rest is mostly {best.time.waits_most_for}"
     )
 
 
