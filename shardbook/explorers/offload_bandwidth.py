@@ -175,7 +175,7 @@ EXPLORER = Explorer(
             "bandwidth", "Bandwidth of a device to that tier", "70GB/s",
             ("1GB/s", "2GB/s", "3GB/s", "6GB/s", "12GB/s", "25GB/s", "50GB/s", "70GB/s", "150GB/s",
              "308GB/s", "600GB/s", "1.5TB/s", "3TB/s"),
-            1e6, 1e14, integer=False, kind="rate", unit="B/s",
+            10**_FIRST, 10**_LAST, integer=False, kind="rate", unit="B/s",
         ),
     ),
     _draw,

@@ -27,6 +27,8 @@ _KINDS: Final = {
 _ROWS: Final = {GPU: "GPU", DOWN: "GPU to CPU", CPU: "CPU", UP: "CPU to GPU"}
 #: below this width a block has no number
 _DIGIT: Final = 14
+#: pieces below this width that touch are drawn as one
+_NARROW: Final = 2.0
 #: steps that are simulated: the last ones are steady, also with delayed updates
 _STEPS: Final = 6
 
@@ -152,10 +154,20 @@ def _blocks(root: Element, kind: str, places: list[tuple[float, float]], y: floa
     """Draw the pieces of one step and kind, as one path; many thin ones with thin edges."""
     path = ""
     edge = 1.0 if places[-1][1] - places[0][0] > 8 * len(places) else 0.3
-    for left, right in places:
+    for left, right in _joined(places):
         wide = draw.number(right - left)
         path += f"M{draw.number(left)} {draw.number(y)}h{wide}v{_BAR}h-{wide}z"
     _shape(root, kind, path, edge)
+
+
+def _joined(places: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Pieces as they are, but those as one that are narrow and touch: edges would hide them."""
+    joined: list[tuple[float, float]] = []
+    for left, right in places:
+        if joined and right - left < _NARROW and left - joined[-1][1] < _NARROW / 4:
+            left = joined.pop()[0]
+        joined.append((left, right))
+    return joined
 
 
 def _shape(root: Element, kind: str, path: str, edge: float = 1.0) -> None:

@@ -57,7 +57,7 @@ def _draw(
     done, time = shown.done, _moment(shown, step)
     root = draw.canvas(648, 28 + height(stages))
     title = (
-        f"{_TITLES[schedule]}: {format_seconds(done.makespan, 4)}, "
+        f"{_capital(schedule)}: {format_seconds(done.makespan, 4)}, "
         f"{done.bubble_fraction:.1%} of the time idle"
     )
     draw.words(root, 0, 16, title, class_="sb-strong")
@@ -99,6 +99,11 @@ def _made(schedule: str, stages: int, micro_batches: int, chunks: int, transfers
         raise InputError(name, error.value, error.allowed) from None
 
 
+def _capital(schedule: str) -> str:
+    title = _TITLES[schedule]
+    return title[0].upper() + title[1:]
+
+
 def _moment(shown: Timed, step: int) -> float:
     """The ``step``-th time at which something starts; evenly fewer of them where there are more."""
     times = sorted({0.0, *shown.starts, shown.done.makespan})
@@ -125,8 +130,8 @@ def _table(shown: Timed, time: float, schedule: str, micro_batches: int, chunks:
         for rank in range(len(done.order))
     ]
     return Table(
-        f"{_TITLES[schedule]}, {micro_batches} micro-batches, at {moment(time)}; what a rank holds "
-        "is counted in micro-batches of all its layers",
+        f"{_capital(schedule)}, {micro_batches} micro-batch{'es' * (micro_batches > 1)}, at"
+        f" {moment(time)}; what a rank holds is counted in micro-batches of all its layers",
         ("rank", "runs now", "holds now", "most", "computes", "idle"),
         tuple(rows),
     )
@@ -139,7 +144,7 @@ def _sentence(
     peaks = [spoken(count, chunks) for count in done.peak_live]
     held = peaks[0] if len(set(peaks)) == 1 else f"{', '.join(peaks)} by rank"
     return (
-        f"{_TITLES[schedule]}, {stages} {'stage' if stages == 1 else 'ranks'}{parts} and "
+        f"{_capital(schedule)}, {stages} {'stage' if stages == 1 else 'ranks'}{parts} and "
         f"{micro_batches} {'micro-batch' if micro_batches == 1 else 'micro-batches'}: "
         f"{format_seconds(done.makespan, 4)}, of which {done.bubble_fraction:.1%} are idle, or "
         f"{done.bubble_over_ideal:.1%} on top of the time without a bubble; live micro-batches "

@@ -109,7 +109,7 @@ def _box(
 
 
 def _sentence(ranks: int, replicas: int, traffic: TensorTraffic) -> str:
-    data = f"data parallelism among {replicas} replicas sends {_bytes(traffic.data_bytes)} of gradients"
+    data = f"data parallelism among {replicas:,} replicas sends {_bytes(traffic.data_bytes)} of gradients"
     if replicas == 1:
         data = "with one replica no gradients are sent"
     if ranks == 1:

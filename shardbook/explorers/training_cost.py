@@ -52,7 +52,7 @@ def _figure(
     scale = _WIDTH / max(bill.dollars, owned, 1e-9)
     draw.words(root, 4, 60, f"rented: {money(bill.dollars)}, at ${price:,.4g} a card-hour")
     _bar(root, 68, 0, bill.dollars * scale, 0.85)
-    text = f"owned, busy {busy:.3g}%: {money(owned)}, at ${own.dollars_per_used_hour:,.3g}"
+    text = f"owned, busy {busy:.3g}%: {money(owned)}, at {money(own.dollars_per_used_hour)}"
     draw.words(root, 4, 60 + _ROW, f"{text} (outlined: electricity)")
     bought = (owned - running) * scale
     _bar(root, 68 + _ROW, 0, bought, 0.45)
@@ -75,7 +75,7 @@ def _table(bill: Cost, cards: int, price: float, own: Ownership, owned: float) -
         (
             ("rented", f"{price:,.4g}", money(bill.dollars),
              f"{bill.dollars_per_million_tokens:,.3g}"),
-            ("owned", f"{own.dollars_per_used_hour:,.3g}", money(owned),
+            ("owned", _many(own.dollars_per_used_hour), money(owned),
              f"{bill.dollars_per_million_tokens * owned / bill.dollars:,.3g}"),
         ),
     )  # fmt: skip
