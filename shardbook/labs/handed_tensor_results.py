@@ -88,22 +88,18 @@ def too_many_sent(ran: Ran, phase: str, most: int, *, drawn: bool = False) -> Fa
 
 
 def kept_whole(ran: Ran, alone: Ran) -> Fault | None:
-    """Say whether a rank keeps more than its part of what one rank ``alone`` keeps, in numbers.
+    """Say of which array a rank keeps more than its part of what one rank ``alone`` keeps.
 
-    Kept is what the backward reads of the forward. With as many tokens as ranks divide.
+    Kept is what the backward reads of the forward. With as many tokens as ranks divide. Each array
+    is weighed by itself: one that is cut twice does not make up for one that is whole.
     """
     ranks = ran.after[FORWARD]
     for rank, arrays in enumerate(ranks):
-        sizes = {name: arrays[name].size for name in ran.kept}
-        if len(ranks) * sum(sizes.values()) > _kept(alone, 0):
-            rows = (f"{name}: {size}" for name, size in sizes.items())
-            wanted = f"a part in {len(ranks)} of what one rank alone keeps"
-            return Fault(f"rank {rank}, from the forward", wanted, f"more ({', '.join(rows)})")
+        for name in ran.kept:
+            if len(ranks) * arrays[name].size > alone.after[FORWARD][0][name].size:
+                wanted = f"a part in {len(ranks)} of what one rank alone keeps of it"
+                return Fault(f"rank {rank}, {name} of the forward", wanted, shape(arrays[name]))
     return None
-
-
-def _kept(ran: Ran, rank: int) -> int:
-    return sum(ran.after[FORWARD][rank][name].size for name in ran.kept)
 
 
 def too_many_products(ran: Ran, forward: int, backward: int) -> Fault | None:

@@ -463,6 +463,16 @@ def sequence_thrifty(blocks, again):
     return {**program, "backward": backward}
 
 
+def sequence_made_up_for(blocks, again):
+    """Never gathers again, and keeps useless arrays that ranks cut by tokens and by columns."""
+    program = sequence(blocks, False)
+    forward, backward = list(program["forward"]), list(program["backward"])
+    for n in range(blocks):
+        forward += ["tall = rowsum(x)", f"wide = colsum(a{n})", f"idle{n} = tall * wide"]
+        backward.append(f"idle{n} = idle{n} + idle{n}")
+    return {"forward": forward, "backward": backward} if again else program
+
+
 def sequence_all_reduced(blocks, again):
     """Tensor parallelism without the cut by tokens has y whole on all ranks."""
     program = sequence(blocks, again)
@@ -650,6 +660,7 @@ WRONG = {
         "gathers dy twice": sequence_with(dy_twice=True),
         "always gathers again": sequence_with(regathers=lambda again: True),
         "never gathers again": sequence_with(regathers=lambda again: False),
+        "a whole array made up for by parts of parts": sequence_made_up_for,
         "multiplies again": sequence_with(product_again=True),
         "backward in the order of the forward": sequence_with(order=iter),
         "one block only": lambda blocks, again: sequence(1, again),
