@@ -20,6 +20,8 @@ from shardbook.planner.plan import plan
 
 _Judge = Callable[..., Fault | None]
 
+_TOO_LARGE: Final = 1e300  # an int beyond it can't be added to a float
+
 _MODEL: Final = {
     "layers": 12, "hidden": 1536, "heads": 12, "vocabulary": 48_000, "sequence": 1024, "batch": 24,
 }  # fmt: skip
@@ -41,7 +43,7 @@ def _card(model: dict[str, int], layout: dict[str, Any], place: int, value: Any)
         if fault := compare(size, value[name], where=name, exact=False):
             return fault
     for name in ("activations", "temporary"):
-        if type(value[name]) not in (int, float):
+        if type(value[name]) not in (int, float) or not abs(value[name]) < _TOO_LARGE:
             return Fault(name, "a number", show(value[name]))
     both = value["activations"] + value["temporary"]
     return compare(sum(pieces.values()), both, where="activations and temporary", exact=False)

@@ -415,6 +415,10 @@ WRONG = {
         "everything on the GPU": lambda nodes, edges, pinned, limit: [
             n for n in nodes if n not in pinned
         ],
+        "everything, where nodes are linked": searched_but(
+            lambda *case: not is_star(*case) and all(case[0][n] == 0 for n in case[2]),
+            lambda nodes, edges, pinned, limit: [n for n in nodes if n not in pinned],
+        ),
         "less than the limit only": partial(searched, within=lambda held, limit: held < limit),
         "the most traffic for its size first": by_ratio,
         "the same, in stars of unlike states": searched_but(unlike_star, by_ratio),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shardgrade.checkout import reference
+from shardgrade.checks.judging import assess
 
 from shardbook.labs.checking import examine
 from shardbook.labs.handed_graphs import crossing, proved, stored
@@ -62,6 +63,17 @@ def test_the_papers_graph_has_the_engines_best_placement(limit: int) -> None:
     )
     here = {*gpu, FORWARD_BACKWARD}
     assert (sum(crossing(EDGES, here)), stored(NODES, here)) == (best.traffic, best.gpu_bytes)
+
+
+@pytest.mark.parametrize(
+    "down", [float("nan"), float("inf"), True, "1", None, pytest.param(10**400, id="huge")]
+)
+def test_what_is_no_number_of_bytes_gets_a_verdict_and_no_points(down: Any) -> None:
+    def answer(*graph: Any) -> dict[str, Any]:
+        return {"down": down, "up": 1.5, "stored": 0}
+
+    verdicts = {v.criterion.name: v.fault for v in assess("offload.1", answer).verdicts}
+    assert verdicts["downward"] and verdicts["several edges"]
 
 
 def test_the_papers_optimum_is_proved() -> None:

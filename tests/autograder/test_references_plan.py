@@ -181,6 +181,17 @@ def test_the_texts_rents_cost_the_same_and_the_shorter_one_wins() -> None:
 
 
 @pytest.mark.parametrize(
+    "size", [float("nan"), float("inf"), "1", pytest.param(10**400, id="huge")]
+)
+def test_what_is_no_number_of_bytes_is_told(size: Any) -> None:
+    def answer(model: dict[str, int], layout: dict[str, Any], place: int) -> dict[str, Any]:
+        return reference(TASKS["plan.1"])(model, layout, place) | {"activations": size}
+
+    finding = examine("plan.1", answer).finding
+    assert finding and finding.fault.where == "activations"
+
+
+@pytest.mark.parametrize(
     ("value", "where"),
     [
         (None, "the layout"),
