@@ -14,6 +14,7 @@ from shardgrade.grading import names
 from shardgrade.grading.outputs import TEST_CELL
 from shardgrade.sandbox.handles import NO_PLAIN_DATA, Handle
 
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _OWN: Final = str(Path(__file__).parents[1])
 #: a name or attribute in a test → what it looks at
 _LOOKS_AT: Final = {
@@ -43,6 +44,9 @@ def of(code: str, error: BaseException, met: frozenset[str], given: names.Given)
     for name in _mentioned(code):
         if name in _LOOKS_AT:
             return f"{_LOOKS_AT[name]} ({name})"
+    replaced = sorted(_replaced(code) & (given.asked | given.classes))
+    if replaced:
+        return f"the notebook (another {replaced[0]})"
     for module, kind in _handed_on(error.__traceback__):
         if module in _OPENING or kind not in _FUNCTIONS:
             return (
@@ -67,6 +71,20 @@ def _mentioned(code: str) -> Iterator[str]:
             yield node.attr
         elif isinstance(node, ast.alias):
             yield from node.name.split(".")
+
+
+def _replaced(code: str) -> frozenset[str]:
+    """The names that the test deletes or binds anew; the student's functions go on with theirs."""
+    try:
+        tree = names.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    bound = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+    return frozenset(bound | {node.name for node in tree.body if isinstance(node, _DEFINITIONS)})
 
 
 def _handed_on(trace: TracebackType | None) -> Iterator[tuple[str, str]]:

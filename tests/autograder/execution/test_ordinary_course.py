@@ -168,6 +168,17 @@ APART: dict[str, tuple[str, str, str]] = {
         "with mock.patch.object(__main__, 'helper', lambda: 5):\n    assert f() == 6",
         "the notebook (__main__)",
     ),
+    "names taken away": (
+        "def helper(): return 1\ndef f(): return helper() + 1",
+        "kept = helper\ndel helper\ntry:\n    f()\nexcept NameError:\n    pass\n"
+        "else:\n    raise AssertionError('no use of helper')\nfinally:\n    helper = kept",
+        "the notebook (another helper)",
+    ),
+    "names replaced": (
+        "def helper(): return 1\ndef f(): return helper() + 1",
+        "kept = helper\ndef helper(): return 5\nassert f() == 6\nhelper = kept",
+        "the notebook (another helper)",
+    ),
     "pickles": (
         "class Point:\n    pass\ndef f(): return Point()",
         "import pickle\nassert type(pickle.loads(pickle.dumps(f()))).__name__ == 'Point'",
