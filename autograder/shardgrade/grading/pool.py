@@ -35,6 +35,11 @@ class Graders:
         self._closed = False
         self._lock = threading.Lock()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads fills up
+        # Their files in one folder: what one leaves that is killed goes with it.
+        self._scratch = tempfile.TemporaryDirectory(
+            prefix="shardgrade-", ignore_cleanup_errors=True
+        )
+        os.chmod(self._scratch.name, 0o755)  # on one rung another user reads below
 
     def connect(self, request: GradeRequest) -> socket.socket:
         """A connection to a new grading process that has learnt the request's assignment.
@@ -85,6 +90,7 @@ class Graders:
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=self._said,
+                    env={**os.environ, "TMPDIR": self._scratch.name},
                     process_group=0,  # Ctrl-C is for whoever waits here, and closes it
                 )
         return self._control
@@ -108,6 +114,7 @@ class Graders:
             control.shutdown(socket.SHUT_RDWR)
         with self._lock:
             self._bury()
+            self._scratch.cleanup()
 
 
 class WorkerProcess:

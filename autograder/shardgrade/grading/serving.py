@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from typing import Any, Final, NoReturn
 
 from shardgrade.grading.result import GradeRequest
@@ -44,6 +45,8 @@ def main() -> None:
     finally:
         worker.forget()
         _bury(wait=True)
+        with contextlib.suppress(OSError):  # else whoever made it removes what is left in it
+            os.rmdir(tempfile.gettempdir())
 
 
 def _fork(

@@ -150,6 +150,7 @@ def test_the_first_process_dies_and_a_new_one_takes_over(tmp_path: Path) -> None
         first.close()
     finally:
         graders.close()
+    assert not Path(graders._scratch.name).exists()
 
 
 def test_nothing_is_left_when_whoever_waits_is_killed(tmp_path: Path) -> None:
@@ -167,11 +168,11 @@ def test_nothing_is_left_when_whoever_waits_is_killed(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(path)], env={**os.environ, "TMPDIR": str(scratch)}
     )
-    _wait(lambda: len(list(scratch.glob("shardbox-*"))) == 3)
+    _wait(lambda: len(list(scratch.glob("*/shardbox-*"))) == 3)
     time.sleep(1)
     process.kill()
     process.wait()
-    _wait(lambda: not list(scratch.glob("shardbox-*")))
+    _wait(lambda: not list(scratch.iterdir()))
 
 
 def _wait(ready: Callable[[], bool]) -> None:
