@@ -346,6 +346,18 @@ def attends_unevenly(heads, kv_heads, ranks):
     return found
 
 
+def attends_sending_more(copied):
+    """Sends x in case it is needed, only where there are copies or only where there are none."""
+
+    def answer(heads, kv_heads, ranks):
+        found = attends(heads, kv_heads, ranks)
+        if found and (kv_heads < ranks) is copied:
+            found["forward"].append("all_x = all_gather(x)")
+        return found
+
+    return answer
+
+
 def attends_copied_first(heads, kv_heads, ranks):
     """Sums the gradients of keys and values over the copies, and then multiplies."""
     found = attends(heads, kv_heads, ranks, copies=lambda kv_heads, ranks: [])
@@ -637,6 +649,8 @@ WRONG = {
         "no gradient of wo": attends_with(backward=ATTEND_BACK[1:]),
         "keys and values have no gradient for x": attends_with(sums=["dx = all_reduce(a)"]),
         "a sum for each of three": attends_with(sums=THREE_SUMS),
+        "sends x in case it is needed, beside copies": attends_sending_more(True),
+        "sends x in case it is needed, without copies": attends_sending_more(False),
         "copies not summed": attends_with(copies=lambda kv, n: []),
         "copies summed before dx": attends_summed_too_early,
         "copies summed over all ranks": attends_with(
