@@ -2,10 +2,16 @@
 
 An upper bound made of the same parts as `shardbook.ledger`: the states of the recipe, gathered
 layers at stage 3, one layer's whole gradient from stage 2 on, the activations of all micro-batches
-in flight, and the logits on the last pipeline rank. Activations are Korthikanti et al.'s for an MLP
-of width 4h; recomputed attention is fused, so that its matrix is never there whole; with experts
-each further one that a token uses adds its MLP's 19 · s · b · h. The allocator's unused memory and
-the libraries' own buffers are not in it: leave room for them.
+in flight, and the logits on the last pipeline rank. Activations are Korthikanti et al.'s, term by
+term for the model's own shape (see [Note: kept]); recomputed attention is fused, so that its matrix
+is never there whole. The allocator's unused memory and the libraries' own buffers are not in it:
+leave room for them.
+
+[Note: kept] The 34 · s · b · h of a layer (MLSys 2023, §4.1) are, over s · b · h: attention's input
+2, queries 2, keys and values 4, the heads' output 2 and dropout's mask 1; norms 4; the MLP's input
+2, the 4h-wide input and output of its activation function 16, and a mask 1. Grouped queries have
+fewer keys and values. A gated MLP keeps gate, value and product, each of its own width, and such
+models (Llama, Mixtral) train without dropout. Each further expert of a token is one more MLP.
 
 [Note: units] What is gathered and reduced at once is a layer; with NVMe it is a matrix, as
 ZeRO-Infinity fetches operator by operator (SC 2021, §5.1.3 and §6).
@@ -28,7 +34,7 @@ from shardbook.planner.presets import Cluster, Model
 _HALF: Final = 2
 #: logits in half precision, and their FP32 gradient
 _LOGIT_BYTES: Final = 6
-_MLP_TERM: Final = 19
+_WHOLE: Final = 34  # B over s · b · h that `layer_bytes` counts
 #: the unit in use and the one fetched ahead
 _GATHERED: Final = 2
 OPTIMIZER: Final = ("master_weights", "momentum", "variance")
@@ -248,8 +254,17 @@ def _kept(model: Model, tensor: int, context: int, micro_batch: int, recompute: 
     shape = Shape(micro_batch, model.sequence, model.hidden, model.layers, model.heads)
     size = layer_bytes(shape, tensor_parallel=tensor, sequence_parallel=True, recompute=recompute)
     if recompute != "full":
-        size += (model.active - 1) * _MLP_TERM * shape.elements // tensor
+        size += int(_beyond(model) * shape.elements) // tensor
     return -(-size // context)
+
+
+@lru_cache(maxsize=64)
+def _beyond(model: Model) -> Fraction:
+    """B over s · b · h that a layer keeps beyond the usual 34. See [Note: kept]."""
+    mask = 0 if model.gated else 1
+    attention = 6 + 4 * Fraction(model.kv_heads, model.heads) + mask
+    mlp = 2 + (6 if model.gated else 4) * Fraction(model.feed_forward, model.hidden) + mask
+    return attention + 4 + model.active * mlp - _WHOLE
 
 
 def _part(sizes: dict[str, int]) -> Part:

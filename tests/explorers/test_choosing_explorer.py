@@ -51,7 +51,7 @@ def test_what_does_not_fit_says_how_many_cards_its_states_fill() -> None:
 
 
 def test_a_slow_network_is_told_with_what_would_help() -> None:
-    sentence = shown(model="mixtral-8x7b", nodes="8").sentence
+    sentence = shown(model="mixtral-8x7b", nodes="8", sequence="4096").sentence
     assert "experts over" in sentence and "would take" in sentence
     slow = shown(model="megatron-1.7b", nodes="4", sequence="2048", between="100MB/s").sentence
     assert "a replica fits" in slow and "but then cards wait" in slow

@@ -58,6 +58,30 @@ def test_the_peak_bounds_the_ledgers_four_moments(ranks, recompute, micro_batch)
     assert peak <= most + 2 * model.parameters / ranks + 2 * model.layer_parameters + 50_000
 
 
+#: tensors that a layer keeps for a token, in widths: all of 2 B; a mask counts half
+_ATTENTION = 1 + 1 + 1  # input, queries, heads' output
+_NORMS = 2
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors"),
+    [
+        ("gpt3-175b", _ATTENTION + 2 + 0.5 + _NORMS + 1 + 4 + 4 + 0.5),
+        # keys and values of 8 heads; gate, value and product of 14,336, 28,672 and 53,248
+        ("llama3-8b", _ATTENTION + 2 * 8 / 32 + _NORMS + 1 + 3 * 14336 / 4096),
+        ("llama3-70b", _ATTENTION + 2 * 8 / 64 + _NORMS + 1 + 3 * 28672 / 8192),
+        ("llama3-405b", _ATTENTION + 2 * 8 / 128 + _NORMS + 1 + 3 * 53248 / 16384),
+        ("mixtral-8x7b", _ATTENTION + 2 * 8 / 32 + _NORMS + 2 * (1 + 3 * 14336 / 4096)),
+    ],
+)
+def test_a_layer_keeps_the_tensors_of_its_own_shape(name, tensors):
+    """Korthikanti et al., MLSys 2023, §4.1, counted tensor by tensor (S71)."""
+    model = model_named(name)
+    layout = Layout(data=model.batch // model.sequence, recompute="selective")
+    kept = dict(peak_memory(model, layout).pieces)["activations"]
+    assert kept == 2 * tensors * model.sequence * model.hidden * model.layers
+
+
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.integers(2, 8), st.integers(1, 4), st.sampled_from([("1f1b", 1), ("gpipe", 1),
        ("interleaved-1f1b", 2), ("interleaved-1f1b", 3)]))  # fmt: skip
@@ -103,6 +127,42 @@ def test_collectives_are_rings_on_the_right_link():
         # 8 collectives a layer and micro-batch: two all-reduces forward, two backward
         64 * 12 * 8 * gather_seconds(cluster, 2 * 1024 * 1024, 8, 8)
     )
+
+
+def test_experts_wait_for_four_all_to_alls():
+    """Two forward, two backward; to each of the others a rank sends an equal part (S58)."""
+    model = model_named(
+        "layers=2,hidden=1024,heads=16,sequence=1024,batch=8192,experts=8,active=2,vocabulary=1"
+    )
+    cluster = cluster_named("a100-80,inside=1GB/s,inside_latency=1us")
+    time = step_time(model, cluster, Layout(expert=4, data=8))
+    rows = 2 * 1024 * 1024 * 2  # B: two choices a token
+    assert time.expert == pytest.approx(2 * 4 * 3 * (1e-6 + rows / 4 / 1e9))
+
+
+@pytest.mark.parametrize("bandwidth", ["1MB/s", "1TB/s"])
+def test_context_waits_for_what_attention_does_not_hide(bandwidth):
+    """Keys and values go round while the other blocks are computed; backward as in two rings (S63)."""
+    model = model_named(
+        "layers=3,hidden=1024,heads=16,kv_heads=4,sequence=16384,batch=16384,vocabulary=1"
+    )
+    cluster = cluster_named(f"a100-80,cards=4,inside={bandwidth},inside_latency=0,fraction=0.5")
+    keys = 2 * 2 * (16384 // 4) * 1024 // 4
+    attention = 4 * 16384 * 16384 * 1024 / 4 / (312e12 / 2)
+    rate = {"1MB/s": 1e6, "1TB/s": 1e12}[bandwidth]
+    exposed = max(0, 3 * keys / rate - attention * 3 / 4)
+    assert (exposed > 0) is (bandwidth == "1MB/s")
+    time = step_time(model, cluster, Layout(context=4))
+    assert time.context == pytest.approx(3 * 3 * exposed)
+
+
+def test_a_further_kind_of_splitting_is_less_simple_than_any_stage():
+    """Kinds first, then stage and recomputation (S72)."""
+    most = Layout(data=16, stage=3).complexity
+    for split in ({"tensor": 2}, {"context": 2}, {"pipeline": 2}):
+        assert Layout(data=8, **split).complexity > most
+    assert Layout(data=16, expert=2).complexity > most
+    assert Layout(tensor=2, pipeline=2, data=4).complexity > Layout(tensor=2, data=8).complexity
 
 
 def test_the_selection_tree_comes_out():
