@@ -1,7 +1,7 @@
 """A layout as settings of DDP, FSDP2, DeepSpeed and Megatron-LM, or why a tool can't run it.
 
 Names as documented: PyTorch 2 (`DistributedDataParallel`, `fully_shard`), DeepSpeed's JSON
-configuration, Megatron-LM's arguments. (S74)
+configuration, Megatron-LM's arguments, for stages 2 and 3 those of Megatron-FSDP. (S74)
 
 [Note: what leaves] A tool offloads what it offloads: where a layout puts more or less beside the
 card than the tool would, it is not this layout that the tool runs.
@@ -109,8 +109,9 @@ def _deepspeed(layout: Layout, count: int) -> str:
 
 
 def _megatron(start: str, model: Model, layout: Layout) -> str:
-    if layout.stage > 1 and (layout.replicas > 1 or layout.offload != "none"):
-        return "not possible: its distributed optimizer is stage 1 (stages 2, 3: its FSDP mode)"
+    fully = layout.stage > 1 and layout.replicas > 1
+    if fully and layout.pipeline > 1:
+        return "not possible: with its FSDP mode (stages 2, 3) no pipeline is documented"
     if layout.schedule == "gpipe" and layout.pipeline > 1:
         return "not possible: its pipeline runs 1F1B, plain or interleaved"
     if "gradients" in leaves_the_card(layout.stage, layout.offload, layout.replicas):
@@ -130,8 +131,12 @@ def _megatron(start: str, model: Model, layout: Layout) -> str:
     if layout.chunks > 1:
         each = max(layers_of(model, layout))
         flags.append(f"--num-layers-per-virtual-pipeline-stage {each}")
-    if layout.stage == 1:
+    if layout.stage == 1 or fully:
         flags.append("--use-distributed-optimizer")
+    if fully:
+        cut = "optim_grads_params" if layout.stage == 3 else "optim_grads"
+        flags.append(f"--use-megatron-fsdp --data-parallel-sharding-strategy {cut}")
+        flags.append("--no-gradient-accumulation-fusion")
     if layout.offload == "host":
         flags.append("--optimizer-cpu-offload --use-precision-aware-optimizer")
     if layout.recompute == "full":

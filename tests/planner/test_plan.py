@@ -227,6 +227,13 @@ def test_launch_settings_of_the_four_tools():
         assert flag in deep["Megatron-LM"]
     full = launch_settings(SMALL, cluster, Layout(data=16, stage=3))
     assert "reshard_after_forward=True" in full["FSDP2"]
+    assert "--data-parallel-sharding-strategy optim_grads_params" in full["Megatron-LM"]
+    second = launch_settings(SMALL, cluster, Layout(tensor=2, data=8, stage=2))["Megatron-LM"]
+    for flag in ("--use-megatron-fsdp", "--data-parallel-sharding-strategy optim_grads ",
+                 "--use-distributed-optimizer", "--tensor-model-parallel-size 2"):  # fmt: skip
+        assert flag in second
+    piped = launch_settings(SMALL, cluster, Layout(pipeline=2, data=8, stage=3))
+    assert piped["Megatron-LM"].startswith("not possible")
 
 
 def test_the_command_prints_rows_reasons_and_settings():

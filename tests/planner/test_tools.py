@@ -38,6 +38,8 @@ def test_the_matrix_does_not_contradict_the_launch_settings(feature):
             assert possible, (tool.name, settings[tool.name])
         if NO in needed:
             assert not possible, (tool.name, settings[tool.name])
+        if tool.name == "Megatron-LM" and "Megatron-FSDP" in needed and layout.offload == "none":
+            assert possible and "--use-megatron-fsdp" in settings[tool.name]
 
 
 def test_every_tool_with_settings_is_in_the_matrix():
