@@ -6,7 +6,7 @@ A penalty is never changed by a difference, so working it out twice is the same 
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Connection, delete, select, update
@@ -36,6 +36,21 @@ class Policy:
         real("per-day", self.per_day, 0.0, 1.0)
         real("at-most", self.at_most, 0.0, 1.0)
         real("grace", self.grace, 0.0, 365 * _DAY, "s")
+
+
+def moment(argument: str, text: str) -> datetime:
+    """Read a time with its zone, such as ``2026-10-01T23:59+02:00``; UTC, without a zone.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        read = None
+    if read is None or read.tzinfo is None:
+        raise InputError(argument, text, "give date, time and zone, such as 2026-10-01T23:59+02:00")
+    return read.astimezone(UTC).replace(tzinfo=None)
 
 
 def part_lost(policy: Policy, late: timedelta) -> float:

@@ -8,6 +8,7 @@ import click
 
 from shardbook.commands.options import print_json, print_table
 from shardbook.errors import InputError
+from shardgrade import late
 from shardgrade.collecting.intake import Rules, collect
 from shardgrade.collecting.naming import FORMATS
 from shardgrade.commands.target import assignment_options, open_assignment
@@ -83,4 +84,7 @@ def _listed(path: Path | None) -> tuple[dict[str, str], dict[str, str]]:
     if not rows or not {"name", "student"} <= set(rows[0]):
         raise InputError("map", str(path), "give a CSV with the columns name and student")
     students = {row["name"]: row["student"] for row in rows}
-    return students, {row["name"]: row["submitted"] for row in rows if row.get("submitted")}
+    times = {row["name"]: row["submitted"] for row in rows if row.get("submitted")}
+    for time in times.values():
+        late.moment(f"submitted (in {path.name})", time)
+    return students, times

@@ -8,7 +8,12 @@ import click
 from shardbook.commands.options import print_json
 from shardbook.errors import real
 from shardgrade import late
-from shardgrade.commands.target import check_assignment, course_options, open_course
+from shardgrade.commands.target import (
+    check_assignment,
+    course_options,
+    open_course,
+    warn_of_stranger,
+)
 from shardgrade.gradebook.backup import backup
 from shardgrade.gradebook.tables import writing
 from shardgrade.safely import alone
@@ -33,6 +38,7 @@ def command(
     time = timedelta(hours=real("hours", hours, 0.0, 10_000.0))
     layout = open_course(course, db_url)
     check_assignment(layout, assignment)
+    warn_of_stranger(layout, assignment, student)
     with alone(layout):
         backup(layout, f"extend-{assignment}")
         with writing(layout) as connection:

@@ -1,13 +1,11 @@
 """`shardgrade late`: due date and late policy of a lab."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from shardbook.commands.options import print_json
-from shardbook.errors import InputError
+from shardbook.commands.options import print_json, refuse_idle
 from shardgrade import late
 from shardgrade.commands.target import assignment_options, open_assignment
 from shardgrade.gradebook import scores
@@ -37,7 +35,9 @@ def command(
     """Show or set when LAB is due and what lateness costs; penalties are worked out anew."""
     layout, name = open_assignment(lab, assignment, course, db_url)
     policy = None if per_day is None else late.Policy(per_day, 60 * grace_minutes, at_most)
-    moment = None if due is None else _moment(due)
+    if per_day is None:
+        refuse_idle(["grace_minutes", "at_most"], "without --per-day")
+    moment = None if due is None else late.moment("due", due)
     if moment or policy:
         with alone(layout):
             backup(layout, f"late-{name}")
@@ -69,13 +69,3 @@ def _tell(layout: Layout, name: str, as_json: bool) -> None:
         click.echo(f"extension: {student}: {time.total_seconds() / 3600:g} h")
     for student, points in penalties.items():
         click.echo(f"penalty: {student}: {points:g}")
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InputError("due", text, "give date, time and zone, such as 2026-10-01T23:59+02:00")
-    return moment.astimezone(UTC).replace(tzinfo=None)

@@ -8,7 +8,13 @@ import click
 
 from shardbook.commands.options import print_json
 from shardgrade import disputes
-from shardgrade.commands.target import check_assignment, course_options, open_course
+from shardgrade.commands.target import (
+    check_assignment,
+    check_cell,
+    course_options,
+    open_course,
+    warn_of_stranger,
+)
 from shardgrade.disputes import Request
 from shardgrade.gradebook.backup import backup
 from shardgrade.gradebook.tables import reading, writing
@@ -38,6 +44,9 @@ def add(
     """Record a request of STUDENT about ASSIGNMENT."""
     layout = open_course(course, db_url)
     check_assignment(layout, assignment)
+    if grade_id:
+        check_cell(layout, assignment, grade_id)
+    warn_of_stranger(layout, assignment, student)
     with alone(layout):
         backup(layout, "request")
         with writing(layout) as connection:

@@ -1,5 +1,6 @@
 """Which course and which assignment a command is about: the options that all share."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from shardbook.commands.options import json_option
 from shardbook.errors import one_of
 from shardbook.labs.registry import LABS, lab_named
 from shardgrade import checkout
+from shardgrade.gradebook import scores
+from shardgrade.gradebook.tables import reading
+from shardgrade.grading import repair
 from shardgrade.layout import Layout, open_layout
 
 Command = Callable[..., Any]
@@ -65,6 +69,14 @@ def open_assignment(
     return open_course(course, db_url), name
 
 
+def warn_of_stranger(layout: Layout, assignment: str, student: str) -> None:
+    """Say so on the error stream if nobody of this id is known or has handed in."""
+    with reading(layout) as connection:
+        known = scores.students(connection)
+    if student not in known and student not in layout.submissions(assignment):
+        click.echo(f"Warning: {student} is in no roster and has handed in nothing.", err=True)
+
+
 def check_assignment(layout: Layout, name: str) -> None:
     """Refuse the name of an assignment that the course doesn't have.
 
@@ -72,3 +84,21 @@ def check_assignment(layout: Layout, name: str) -> None:
         InputError: there is no such assignment.
     """
     one_of("assignment", name, layout.assignments())
+
+
+def check_cell(layout: Layout, assignment: str, name: str) -> None:
+    """Refuse the name of a graded cell that the assignment doesn't have.
+
+    Where the assignment has several notebooks, a cell is named ``notebook/cell``.
+
+    Raises:
+        InputError: there is no such cell.
+    """
+    paths = layout.notebooks(assignment)
+    names = [
+        f"{path.stem}/{cell['metadata']['nbgrader']['grade_id']}"
+        for path in paths
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if repair.is_graded(cell)
+    ]
+    one_of("task", name, names if len(paths) > 1 else [n.partition("/")[2] for n in names])

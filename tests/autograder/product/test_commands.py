@@ -172,12 +172,15 @@ def test_verdicts_show_what_stopped_each_wrong_answer(
         ["collect", "--assignment", NAME, "--from", "/nowhere"],
         ["collect", "--assignment", NAME],
         ["late", "--assignment", NAME, "--per-day", "2"],
+        ["late", "--assignment", NAME, "--grace-minutes", "5"],
+        ["late", "--assignment", NAME, "--at-most", "0.5"],
         ["late", "--assignment", NAME, "--due", "2026-10-01"],
         ["late", "--assignment", NAME, "--due", "2026-10-01T12:00"],
         ["extend", NAME, "bob", "--hours", "-1"],
         ["extend", NAME, "bob", "--hours", "nan"],
         ["extend", "hw9", "bob", "--hours", "1"],
         ["request", "add", "hw9", "bob", "--text", "?"],
+        ["request", "add", NAME, "bob", "--task", "t9", "--text", "?"],
         ["request", "answer", "7", "--text", "?"],
         ["roster", "/nowhere.csv"],
         ["restore", "yesterday"],
@@ -187,6 +190,29 @@ def test_verdicts_show_what_stopped_each_wrong_answer(
 def test_bad_input_is_one_line_and_exit_code_2(run: Run, words: list[str]) -> None:
     error = run(*words, code=2)
     assert error.startswith("shardgrade: ") and error.count("\n") == 1
+
+
+def test_a_listed_time_that_is_none_is_refused_before_anything_is_taken(
+    run: Run, tmp_path: Path
+) -> None:
+    listed, given = tmp_path / "names.csv", tmp_path / "in"
+    listed.write_text("name,student,submitted\ncem,cem,yesterday\n")
+    made_course.write(given / "cem" / "hw.ipynb", made_course.notebook({}))
+    words = ["collect", "--assignment", NAME, "--from", str(given), "--map", str(listed)]
+    assert "submitted (in names.csv) is 'yesterday'" in run(*words, code=2)
+    (cem,) = run(*words[:5], "--dry-run")
+    assert cem["outcome"] == "new"
+
+
+def test_more_time_for_a_stranger_is_given_with_a_warning(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for student, warned in (("bob", False), ("bop", True)):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["extend", NAME, student, "--hours", "3", "--course", str(layout.root)])
+        captured = capsys.readouterr()
+        assert ended.value.code == 0 and f"{student} has 3 h more" in captured.out
+        assert bool(captured.err) is warned
 
 
 @pytest.mark.parametrize("url", ["mysql+nothing://x/y", "postgresql+pg8000_missing://x", "rubbish"])
