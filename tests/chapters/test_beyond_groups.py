@@ -89,9 +89,9 @@ def test_sixteen_thousand_cards(page: Executed) -> None:
     """8 × 16 × 128, a tensor group a node (S60)."""
     table = rows(page, "16,384 cards")
     assert [row[:3] for row in table] == [
-        ("TP", "2,048 of 8", "2,048"),
-        ("PP", "1,024 of 16", "0"),
-        ("DP", "128 of 128", "0"),
+        ("TP", "2,048 of 8 ranks", "2,048"),
+        ("PP", "1,024 of 16 ranks", "0"),
+        ("DP", "128 of 128 ranks", "0"),
     ]
     # four all-reduces of a batch's part in each of eight layers, a ring of eight
     activations = 2 * 7 / 8 * 4 * (2**24 / 128) * 16_384 * 2 * 8
