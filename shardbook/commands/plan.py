@@ -60,6 +60,7 @@ def command(
     if as_json:
         print_json(
             {
+                "sources": _sources(answer),
                 "considered": answer.considered,
                 "fitting": answer.fitting,
                 "ranked": [_row(answer, each) for each in answer.ranked],
@@ -111,6 +112,10 @@ def _row(answer: Answer, each: Candidate) -> dict[str, Any]:
     }
 
 
+def _sources(answer: Answer) -> dict[str, str]:
+    return {"model": answer.model.source, "card": answer.cluster.card.source}
+
+
 def _reason(each: Rejected) -> dict[str, Any]:
     return {
         "reason": each.reason,
@@ -147,3 +152,6 @@ def _print(answer: Answer, most: int) -> None:
         best = answer.ranked[0].layout
         for tool, text in launch_settings(answer.model, answer.cluster, best).items():
             click.echo(f"  {tool}: {text}")
+    click.echo("\nsources:")
+    for name, source in _sources(answer).items():
+        click.echo(f"  {name}: {source}")

@@ -245,6 +245,8 @@ def test_the_command_prints_rows_reasons_and_settings():
     assert answer["ranked"][0]["launch"].keys() == {"DDP", "FSDP2", "DeepSpeed", "Megatron-LM"}
     table = CliRunner().invoke(command, arguments)
     assert "why the others fail" in table.output and "launch settings" in table.output
+    assert answer["sources"]["model"].startswith("Llama Team")
+    assert all(f"{name}: {source}" in table.output for name, source in answer["sources"].items())
 
 
 @pytest.mark.parametrize(
