@@ -10,7 +10,7 @@ from shardbook.explorers.explorer import Explorer
 from shardbook.explorers.view import Table
 
 _NUMBER: Final = re.compile(
-    r"[−–+-]?\d[\d.,]*([⁰¹²³⁴-⁹]+|e[−+-]?\d+)?"  # 1,552 or 2²⁰ or 5.96e−08
+    r"([✓✗] )?[−–+-]?\d[\d.,]*([⁰¹²³⁴-⁹]+|e[−+-]?\d+)?"  # 1,552 or 2²⁰ or 5.96e−08
     r"( ?[^\W\d]+(/[^\W\d]+)?| ?[%×])?"  # GB/s or billion or %
     r"( [✓✗])?"
 )

@@ -15,7 +15,7 @@ def as_number(cell: str) -> bool:
     [
         *("0", "1,552", "−0.25", "+3", "2²⁰", "5.96e−08", "1.4e-07"),
         *("12.9 GB", "450 GB/s", "74.6 µs", "35%", "39.06 %", "9.3 ×", "405B", "2Ψ"),
-        *("3.89 billion", "98.6 GB ✗", "126,037 tokens/s"),
+        *("3.89 billion", "98.6 GB ✗", "✓ 66.3 GB", "126,037 tokens/s"),
     ],
 )
 def test_a_number_with_a_unit_or_without_is_a_number(cell: str) -> None:
