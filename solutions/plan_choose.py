@@ -25,7 +25,7 @@ def card_bytes(model, layout, place):
     if layout["stage"] >= 2 and same_weights > 1:
         temporary += 2 * one_layer
     if layout["stage"] == 3 and same_weights > 1:
-        temporary += 2 * 2 * one_layer
+        temporary += 2 * min(2, layers) * one_layer
     if layout["recompute"] == "full":
         temporary += inner - kept["full"]
     if place == last:
@@ -103,7 +103,7 @@ def choose(model, cluster):
             for each, sharded_from in ((2, 3), (2, 2), (12, 1))
         )
         size += 2 * one_layer * (stage >= 2 and data > 1)
-        size += 4 * one_layer * (stage == 3 and data > 1)
+        size += 2 * min(2, layers) * one_layer * (stage == 3 and data > 1)
         tokens = micro_batch * sequence
         inner = 34 * tokens * hidden / tensor
         kept = 2 * tokens * hidden / tensor
@@ -130,7 +130,10 @@ def choose(model, cluster):
         head = 3 * 2 * tokens * vocabulary * hidden / speed
         step = count * (forward + backward + head) + (pipeline - 1) * (forward + backward)
         latency, bandwidth = link(cards // pipeline + 1)
-        step += 2 * (pipeline - 1) * (latency + 2 * tokens * hidden / tensor / bandwidth)
+        way = latency + 2 * tokens * hidden / tensor / bandwidth
+        step += 2 * (pipeline - 1) * way
+        pause = max(0, 2 * way - head) * (pipeline - 1) / pipeline
+        step += (count - pipeline) * pause
         if data == 1:
             return step
         size = 2 * (12 * hidden**2 + vocabulary * hidden / layers) / tensor

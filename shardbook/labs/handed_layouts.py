@@ -68,11 +68,16 @@ def read_layout(value: Any) -> Layout | Fault:
 
 
 def set_up(model: dict[str, int], cluster: dict[str, Any], value: Any) -> Layout | Fault:
-    """Return the layout that plain data stands for, if it can be set up at all."""
+    """Return the layout that plain data stands for, if it can be set up at all.
+
+    The planner lets first and last pipeline rank have a layer less; the lab does not.
+    """
     layout = read_layout(value)
     if isinstance(layout, Fault):
         return layout
     reason = refused(model_of(model), cluster_of(cluster), layout)
+    if not reason and model["layers"] % layout.pipeline:
+        reason = "pipeline ranks do not divide the layers"
     return Fault("the layout", "one that can be set up", reason) if reason else layout
 
 

@@ -196,7 +196,7 @@ _RENT: Final = Task(
         Criterion(
             "enough memory",
             1.0,
-            "states and activations fit the cards that are rented",
+            "the states' part and what is kept fit the cards that are rented",
             "What is sharded over all cards, and what does each card hold for itself?",
         ),
         Criterion(

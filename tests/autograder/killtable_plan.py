@@ -31,6 +31,7 @@ def card(
     moments=12,
     whole_gradient=lambda stage, n: stage >= GRADIENTS and n > 1,
     gathered=lambda stage, n: 2 * (stage == WEIGHTS and n > 1),
+    at_most=min,
     again=lambda inner, kept: inner - kept,
     logits=lambda place, p: place == p - 1,
 ):
@@ -51,7 +52,8 @@ def card(
         "gradients": 2 * mine // part[1],
         "optimizer": moments * mine // part[2],
         "activations": alive(place, p, count) * (model["layers"] // p) * kept,
-        "temporary": 2 * one * (gathered(stage, n) + whole_gradient(stage, n))
+        "temporary": 2 * one * at_most(gathered(stage, n), model["layers"] // p)
+        + 2 * one * whole_gradient(stage, n)
         + (again(inner, least) if kind == "full" else 0)
         + logits(place, p) * 6 * work * model["vocabulary"] // split(layout),
     }
@@ -452,6 +454,7 @@ WRONG = {
         "the last rank holds most": card_with(alive=lambda place, p, m: place + 1),
         "every rank holds as many as the first": card_with(alive=lambda place, p, m: p),
         "one gathered layer": card_with(gathered=lambda stage, n: stage == WEIGHTS and n > 1),
+        "two gathered layers where there is one": card_with(at_most=lambda two, layers: two),
         "gathers alone": card_with(gathered=lambda stage, n: 2 * (stage == WEIGHTS)),
         "no layer's gradient": card_with(whole_gradient=lambda stage, n: False),
         "logits on every rank": card_with(logits=lambda place, p: True),
@@ -573,6 +576,7 @@ WRONG = {
         ),
         "half of the memory": planner(room=lambda k: k["memory"] / 2),
         "ignores the heads": planner(layouts={"heads": False}),
+        "ignores the layers": planner(layouts={"layers": False}),
         "ignores the batch": planner(layouts={"batch": False}),
         "all cards read sequences": batch_over_all_cards,
         "the first that fits": planner(pick=first_that_fits),

@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from shardgrade.blocking import blocked, lifted
 from shardgrade.checkout import reference
@@ -49,7 +49,7 @@ def hidden_cases(task: str, *criteria: str) -> list[Case]:
 
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(
-    tensor=degree, context=degree, pipeline=st.sampled_from((1, 2, 3, 6)), data=degree,
+    tensor=degree, context=degree, pipeline=st.sampled_from((1, 2, 3, 6, 24)), data=degree,
     stage=st.integers(0, 3), recompute=st.sampled_from(("none", "selective", "full")),
     micro_batch=st.integers(1, 3), more=st.integers(1, 5),
 )  # fmt: skip
@@ -142,6 +142,39 @@ def test_the_planner_finds_no_faster_layout(criterion: str) -> None:
         assert best.seconds <= 1.001 * min(each.time.seconds for each in answer.ranked)
 
 
+@settings(derandomize=True, deadline=None, max_examples=20)
+@given(
+    nodes=st.integers(1, 4), cards=st.sampled_from((1, 2, 3, 4, 6)),
+    layers=st.sampled_from((4, 6, 8, 12)), batch=st.sampled_from((12, 24, 32)),
+    memory=st.integers(4, 40), between=st.sampled_from((3e8, 1e9, 5e9, 25e9)),
+)  # fmt: skip
+def test_the_reference_chooses_the_fastest_layout_there_is(
+    nodes: int, cards: int, layers: int, batch: int, memory: int, between: float
+) -> None:
+    model = MODEL | {"layers": layers, "batch": batch, "heads": 12, "hidden": 1536}
+    cluster = CLUSTER | {
+        "nodes": nodes, "cards": cards, "memory": memory * 10**9, "between": between,
+    }  # fmt: skip
+    size = nodes * cards
+    degrees = [each for each in range(1, size + 1) if size % each == 0]
+    found = [
+        run_layout(
+            model,
+            cluster,
+            {"tensor": tensor, "pipeline": pipeline, "data": size // tensor // pipeline,
+             "stage": stage, "recompute": recompute, "micro_batch": micro_batch},
+        )
+        for tensor, pipeline in product(degrees, degrees) if size % (tensor * pipeline) == 0
+        for stage, recompute, micro_batch in product(
+            range(4), ("none", "selective", "full"), (1, 2, 4, 8)
+        )
+    ]  # fmt: skip
+    times = [one.seconds for one in found if isinstance(one, Measured)]
+    assume(times)
+    best = run_layout(model, cluster, reference(TASKS["plan.5"])(model, cluster))
+    assert isinstance(best, Measured) and best.seconds <= min(times) * (1 + 1e-9)
+
+
 def test_the_unseen_clusters_ask_for_different_layouts() -> None:
     chosen = [reference(TASKS["plan.5"])(*case) for case in hidden_cases("plan.5")]
     for name, values in (
@@ -208,6 +241,12 @@ def test_what_is_no_number_of_bytes_is_told(size: Any) -> None:
 def test_data_that_is_no_layout_is_told(value: Any, where: str) -> None:
     fault = read_layout(value)
     assert isinstance(fault, Fault) and fault.where == where
+
+
+def test_pipeline_ranks_have_equally_many_layers() -> None:
+    uneven = REPLICAS | {"pipeline": 4, "data": 2}
+    assert isinstance(run_layout(MODEL | {"layers": 26}, CLUSTER, uneven), Fault)
+    assert isinstance(run_layout(MODEL | {"layers": 28}, CLUSTER, uneven), Measured)
 
 
 def test_measure_tells_the_step_or_why_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,8 @@ def _for_a_while(rng: Random) -> Iterable[Case]:
         for place in range(pipeline):
             yield _card(rng, pipeline=pipeline, place=place, stage=stage)
         yield _card(rng, stage=stage, data=1, context=1)
+    model, layout, place = _card(rng, pipeline=3, place=1, stage=3)
+    yield model | {"layers": 3}, layout, place
 
 
 def _entries(*names: str) -> Callable[[Case, Any, Outcome], Fault | None]:
