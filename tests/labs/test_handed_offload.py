@@ -69,6 +69,13 @@ def test_a_proof_is_as_strong_as_its_smallest_flow() -> None:
     assert proved(*TWO, 5, {"states": ["x"], "flows": {"x": [("gpu", "x", 3)]}}) == 3
 
 
+def test_states_that_just_fit_prove_nothing() -> None:
+    value = {"states": ["x"], "flows": {"x": [("gpu", "x", 3)]}}
+    assert proved(*TWO, 5, value) == 3
+    fault = proved(*TWO, 6, value)
+    assert isinstance(fault, Fault) and fault.where == "states"
+
+
 @pytest.mark.parametrize(
     ("value", "where"),
     [
