@@ -124,8 +124,9 @@ def _stale_overviews(app: Any, env: Any, added: Any, changed: Any, removed: Any)
     # These pages read the repository, which the notebook cache knows nothing about.
     contents = hash_of(ROOT / "chapters", ROOT / "tests") + (ROOT / "_toc.yml").read_text("utf-8")
     known, env.shardbook_contents = getattr(env, "shardbook_contents", None), contents
-    overviews = {"chapters/index", "chapters/reference/coverage"} & set(env.found_docs)
-    return set() if known == contents else overviews
+    overviews = {"index", "reference/coverage", "reference/experiments"}
+    found = {f"chapters/{name}" for name in overviews} & set(env.found_docs)
+    return set() if known == contents else found
 
 
 def _drop_thebe(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import shardbook_site
 
-OVERVIEWS = {"chapters/index", "chapters/reference/coverage"}
+OVERVIEWS = {"chapters/index", "chapters/reference/coverage", "chapters/reference/experiments"}
 
 
 def test_a_change_of_pages_tests_or_contents_makes_the_overviews_stale(
