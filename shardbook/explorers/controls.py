@@ -26,8 +26,9 @@ _PARSERS: Final[dict[str, Callable[[str, str], Fraction]]] = {
 class Number:
     """A number with limits: a text field, and a slider over ``stops`` (which may be uneven).
 
-    The field takes any value from ``low`` to ``high``; the slider only visits the stops. ``kind``
-    says how the text is read: ``count`` (7.5B), ``bytes`` (80GB), ``rate`` or ``seconds``.
+    The field takes any value from ``low`` to ``high``; the slider only visits the stops and the
+    value with which a page begins. ``kind`` says how the text is read: ``count`` (7.5B), ``bytes``
+    (80GB), ``rate`` or ``seconds``.
     """
 
     name: str
@@ -46,6 +47,14 @@ class Number:
         if self.integer:
             return whole(self.name, value, int(self.low), int(self.high))
         return real(self.name, value, self.low, self.high, self.unit)
+
+    def stops_with(self, text: str) -> tuple[str, ...]:
+        """Return the stops in order with ``text`` among them, so that a slider can stand on it."""
+        read = _PARSERS[self.kind]
+        at = read(self.name, text)
+        below = [stop for stop in self.stops if read(self.name, stop) < at]
+        above = [stop for stop in self.stops if read(self.name, stop) > at]
+        return (*below, text, *above)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,12 +104,11 @@ def _text(control: Text, key: str, label: str, common: str, value: str) -> str:
 
 def _number(control: Number, key: str, label: str, common: str, value: str) -> str:
     unit = f" ({escape(control.unit)})" if control.unit else ""
-    stops = escape(json.dumps(control.stops))
-    place = control.stops.index(value) if value in control.stops else 0
+    stops = control.stops_with(value)
     return (
         f'<label for="{key}">{label}{unit}</label>'
-        f'<input type="range" min="0" max="{len(control.stops) - 1}" step="1" value="{place}" '
-        f'data-slides="{key}" data-stops="{stops}" aria-label="{label}, slider" '
+        f'<input type="range" min="0" max="{len(stops) - 1}" step="1" value="{stops.index(value)}" '
+        f'data-slides="{key}" data-stops="{escape(json.dumps(stops))}" aria-label="{label}, slider" '
         f'aria-valuetext="{escape(value)}">'
         f'<input type="text" inputmode="decimal" spellcheck="false" value="{escape(value)}" {common}>'
     )

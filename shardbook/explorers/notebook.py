@@ -77,9 +77,7 @@ def _field(control: Control, value: str) -> tuple[Any, Callable[[], str]]:
     if isinstance(control, Number):
         text = ipywidgets.Text(value=value, **look)
         slider = ipywidgets.SelectionSlider(
-            options=control.stops,
-            value=value if value in control.stops else control.stops[0],
-            readout=False,
+            options=control.stops_with(value), value=value, readout=False
         )
         slider.observe(lambda change: setattr(text, "value", change["new"]), names="value")
         return ipywidgets.HBox([text, slider]), lambda: str(text.value)

@@ -7,7 +7,9 @@ import pytest
 
 from shardbook.errors import InputError
 from shardbook.explorers import explore
+from shardbook.explorers.html import page_html
 from shardbook.explorers.registry import MODULES, get
+from shardbook.numbers.units import parse_seconds
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,23 @@ def test_a_slider_writes_its_stop_into_the_text() -> None:
     row.children[1].value = "64"
     assert row.children[0].value == "64"
     assert get("ledger-of-one-rank").view({"ranks": "64"}).figure in box.children[-1].value
+
+
+@pytest.mark.parametrize(("nvme", "last"), [("62.9ms", 12), ("8.0ms", 11), ("20us", 12), ("3", 12)])
+def test_a_slider_begins_at_its_page_s_own_value(nvme: str, last: int) -> None:
+    """Also where the value is no stop, or a stop spelled otherwise; the stops stay in order."""
+    (nvme_row,) = (
+        field.children
+        for field in explore("offload-prefetch", nvme=nvme).children
+        if isinstance(field, ipywidgets.HBox) and "NVMe" in field.children[0].description
+    )
+    slider = nvme_row[1]
+    assert slider.value == nvme_row[0].value == nvme
+    times = [parse_seconds("nvme", stop) for stop in slider.options]
+    assert times == sorted(set(times)) and len(times) == last + 1
+    static = page_html(get("offload-prefetch"), {"nvme": nvme})
+    place = slider.options.index(nvme)
+    assert f'max="{last}" step="1" value="{place}" data-slides="offload-prefetch--nvme"' in static
 
 
 def test_a_wrong_default_is_refused_at_once() -> None:
