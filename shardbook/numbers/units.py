@@ -1,7 +1,7 @@
 """Sizes, rates and times as a person writes and reads them.
 
 GB = 10⁹ B and GiB = 2³⁰ B are never mixed: decimal prefixes are powers of 1000, binary ones
-(Ki, Mi, Gi, Ti) powers of 1024. A small ``b`` is a bit: 400Gb/s = 50 GB/s. Bandwidth is one-way.
+(Ki to Ei) powers of 1024. A small ``b`` is a bit: 400Gb/s = 50 GB/s. Bandwidth is one-way.
 """
 
 import re
@@ -13,8 +13,17 @@ from shardbook.errors import InputError
 GB: Final = 10**9
 GIB: Final = 2**30
 
-_DECIMAL: Final = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
-_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_DECIMAL: Final = {
+    "": 1,
+    "k": 10**3,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "E": 10**18,
+}
+_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _PREFIXES: Final = _DECIMAL | _BINARY
 _COUNTS: Final = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _SECONDS: Final[dict[str, Fraction]] = {

@@ -32,6 +32,11 @@ from shardbook.numbers import units
         (units.parse_seconds, "0.02", Fraction(1, 50)),
         (units.parse_flops, "312TFLOP/s", 312 * 10**12),
         (units.parse_flops, "989.4T", Fraction(9894, 10) * 10**12),
+        (units.parse_flops, "1EFLOP/s", 10**18),
+        (units.parse_flops, "2P", 2 * 10**15),
+        (units.parse_flops, "1E3", 1000),
+        (units.parse_bytes, "1.5EB", Fraction(3, 2) * 10**18),
+        (units.parse_bytes, "1EiB", 2**60),
     ],
 )
 def test_a_quantity_is_read_exactly(parse, text: str, value: Fraction) -> None:
