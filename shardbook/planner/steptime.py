@@ -200,12 +200,6 @@ def rhythm(stage: int, offload: str, replicas: int) -> int:
     return max(stage, 2) if "gradients" in leaves_the_card(stage, offload, replicas) else stage
 
 
-def data_seconds(layout: Layout, moved: Exchange, layers: int, count: int, layer: Layer) -> float:
-    """What is waited for of data parallelism's collectives in a step, in s."""
-    forward, backward = layers * layer.forward_seconds, layers * layer.backward_seconds
-    return waited(layout.stage, moved, Pass((0.0,) * 5, forward, backward, layers, count))
-
-
 def waited(order: int, moved: Exchange, done: Pass) -> float:
     """What of the exchange in the order of this stage sticks out of a step's compute, in s."""
     scatter, gather, layers = moved.reduce_scatter, moved.all_gather, done.layers
@@ -240,7 +234,7 @@ def one_pass(model: Model, cluster: Cluster, layout: Layout) -> Pass:
     """What a step takes whatever stage and offload are.
 
     A pipeline takes m times its slowest rank and once the others, over the chunks; a transfer is
-    waited for on the way in and out of each rank, and by 1F1B in each round over the pipeline.
+    waited for on the way in and out of each rank, and each time if what is in flight can't hide it.
     """
     count = micro_batches(model, layout)
     layer = layer_time(model, cluster, layout)
@@ -257,10 +251,18 @@ def one_pass(model: Model, cluster: Cluster, layout: Layout) -> Pass:
         hops = 2 * (layout.pipeline * layout.chunks - 1)
         transfer = transfer_seconds(model, cluster, layout)
         pipeline = (everything - busy) / layout.chunks + hops * transfer
-        if layout.schedule == "1f1b":
-            # A rank starts another micro-batch when one of as many as there are ranks is back.
-            back = (everything + 2 * (layout.pipeline - 1) * transfer) / layout.pipeline
-            pipeline += (count - layout.pipeline) * max(0.0, back - busy)
+        if layout.schedule == "gpipe":
+            late = max(0.0, transfer - slow * forward) + max(0.0, transfer - slow * backward)
+            pipeline += (count - 1) * late
+        else:
+            # A rank starts another micro-batch when one of those in flight is back.
+            flying = layout.pipeline if layout.chunks == 1 else 2 * layout.pipeline - 1
+            back = (everything + hops * transfer) / flying
+            if (
+                layout.pipeline == 2
+            ):  # one link carries forwards of some chunks, backwards of others
+                back = max(back, hops // 2 * transfer)
+            pipeline += max(0, count - flying) * max(0.0, back - busy)
     collectives = 3 if layer.full else 2
     shared = count * slow
     base = (

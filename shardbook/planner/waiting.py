@@ -8,11 +8,12 @@ from shardbook.planner.memory import peak_memory, too_large
 from shardbook.planner.presets import Cluster, Model
 from shardbook.planner.steptime import (
     Exchange,
-    data_seconds,
+    Pass,
     exchange,
     gather_seconds,
     layer_time,
     step_time,
+    waited,
 )
 
 _USABLE: Final = Limits().usable
@@ -70,12 +71,13 @@ def hybrid_seconds(model: Model, cluster: Cluster, layout: Layout) -> float | No
     if too_large(cluster, peak_memory(model, inside), _USABLE):
         return None
     count, layer = micro_batches(model, layout), layer_time(model, cluster, layout)
-    moved = exchange(model, cluster, inside)
-    waited = data_seconds(inside, moved, model.layers, count, layer)
+    forward, backward = (model.layers * s for s in (layer.forward_seconds, layer.backward_seconds))
+    done = Pass((0.0,) * 5, forward, backward, model.layers, count)
+    every = waited(inside.stage, exchange(model, cluster, inside), done)
     own = _HALF * model.parameters / layout.tensor / width
     across = 2 * gather_seconds(cluster, own, nodes, cluster.size)
-    once = data_seconds(replace(layout, stage=1), Exchange(0.0, across), model.layers, count, layer)
-    return replace(step_time(model, cluster, layout), data=waited + once).seconds
+    once = waited(1, Exchange(0.0, across), done)
+    return replace(step_time(model, cluster, layout), data=every + once).seconds
 
 
 def _fits(model: Model, cluster: Cluster, layout: Layout) -> bool:

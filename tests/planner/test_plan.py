@@ -92,7 +92,11 @@ def test_micro_batches_in_flight_are_the_simulators(ranks, rounds, choice):
     assert in_flight(layout, ranks * rounds) == run.peak_live[0] == max(run.peak_live)
 
 
-@pytest.mark.parametrize("text", ["a100-80,nodes=2", "h100-80,nodes=4", "v100-32"])
+@pytest.mark.parametrize(
+    "text",
+    ["a100-80,nodes=2", "h100-80,nodes=4", "v100-32", "a100-80,nodes=2,between=1GB/s",
+     "a100-80,nodes=2,inside=2GB/s,between=2GB/s"],
+)  # fmt: skip
 def test_closed_form_and_simulator_hold_together(text):
     cluster = cluster_named(text)
     fits = [layout for layout, reason in layouts(SMALL, cluster) if reason is None]
