@@ -127,8 +127,9 @@ def _reason(each: Rejected) -> dict[str, Any]:
 
 def _print(answer: Answer, most: int) -> None:
     click.echo(f"{answer.considered:,} layouts on {answer.cluster.size:,} cards, ", nl=False)
-    click.echo(f"{answer.fitting:,} fit by the ledger (no run has tested it)\n")
+    click.echo(f"{answer.fitting:,} fit by the ledger (no run has tested it)")
     if answer.ranked:
+        click.echo()
         print_table(
             ["layout", "peak", "step", "TFLOP/s a card", "waits most for"],
             [
