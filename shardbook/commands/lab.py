@@ -43,7 +43,10 @@ def command() -> None:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Tell whether all is there that a lab needs; exit code 1 if something is amiss."""
+    """Tell whether all is there that a lab needs.
+
+    Exit code 1 if something is amiss.
+    """
     packages = {name: _version(name) for name in _NEEDED}
     troubles = [
         f"{name} is not installed ({_NEEDED[name]}): {sys.executable} -m pip install {name}"
@@ -137,7 +140,10 @@ def start(lab: str, folder: Path, source: Path | None, force: bool, as_json: boo
 @json_option
 @click.pass_context
 def check(ctx: click.Context, lab: str, notebook: Path | None, as_json: bool) -> None:
-    """Check the answers of LAB on the visible examples; exit code 1 unless all pass."""
+    """Check the answers of LAB on the visible examples.
+
+    Exit code 1 unless all pass.
+    """
     which = lab_named(lab)
     reports, failed = workspace.check_notebook(which, notebook or Path(which.notebook))
     if as_json:

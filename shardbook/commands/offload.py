@@ -30,7 +30,7 @@ def command() -> None:
 @command.command("partitions")
 @json_option
 def partitions(as_json: bool) -> None:
-    """List all 128 placements of a step's states and computations on GPU and CPU."""
+    """List the 128 placements of a step's states and computations."""
     every = placements()
     if as_json:
         print_json(
@@ -69,7 +69,10 @@ def bandwidth(
     bandwidth: Fraction | None,
     as_json: bool,
 ) -> None:
-    """Efficiency from bandwidth, or bandwidth from efficiency (0.9 if neither is given)."""
+    """Efficiency from bandwidth, or bandwidth from efficiency.
+
+    With neither, the bandwidth that an efficiency of 0.9 needs.
+    """
     if wanted is not None and bandwidth is not None:
         raise InputError("--bandwidth", bandwidth, "give either --bandwidth or --efficiency")
     if wanted is None and bandwidth is None:
@@ -123,7 +126,10 @@ def tiers(
     recipe: str | None,
     as_json: bool,
 ) -> None:
-    """What each system keeps on GPU, CPU and NVMe for a model of so many PARAMETERS, and if it fits."""
+    """What each system keeps on GPU, CPU and NVMe, and if it fits.
+
+    The model has so many PARAMETERS.
+    """
     model = whole("parameters", parameters, 1, MOST_PARAMETERS)
     hosts = whole("nodes", nodes, 1, MOST_RANKS)
     node = Node(

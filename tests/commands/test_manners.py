@@ -25,6 +25,13 @@ def test_a_missing_command_is_one_line(arguments: tuple[str, ...]) -> None:
     assert done.stderr == "shardbook: give a command; --help lists them\n"
 
 
+@pytest.mark.parametrize("group", ["offload", "lab"])
+def test_the_help_lists_commands_in_whole_sentences(group: str) -> None:
+    listed = run(group, "--help", stdout=subprocess.PIPE).stdout.partition("Commands:\n")[2]
+    assert listed and all(line.endswith(".") for line in listed.splitlines())
+    assert "..." not in listed
+
+
 @pytest.mark.parametrize("arguments", [("foo",), ("ledger", "--no-such"), ("ledger",)])
 def test_bad_usage_is_one_line(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
