@@ -4,6 +4,7 @@ import pytest
 
 from shardbook.explorers.html import table_html
 from shardbook.explorers.view import Table
+from shardbook.pages import table
 
 
 def as_number(cell: str) -> bool:
@@ -32,3 +33,12 @@ def test_a_number_with_a_unit_or_without_is_a_number(cell: str) -> None:
 )
 def test_a_text_that_begins_with_a_digit_is_a_text(cell: str) -> None:
     assert not as_number(cell)
+
+
+def test_a_folded_table_opens_behind_its_line() -> None:
+    shown = [table("c", ["a", "b"], [["x", "1"]], folded=line) for line in ("", "All <results>")]
+    plain, folded = (each._repr_html_() for each in shown)
+    assert plain.startswith('<div class="sb-rows">')
+    assert folded == (
+        f'<details class="sb-table"><summary>All &lt;results&gt;</summary>{plain}</details>'
+    )
