@@ -258,9 +258,7 @@ def one_pass(model: Model, cluster: Cluster, layout: Layout) -> Pass:
             # A rank starts another micro-batch when one of those in flight is back.
             flying = layout.pipeline if layout.chunks == 1 else 2 * layout.pipeline - 1
             back = (everything + hops * transfer) / flying
-            if (
-                layout.pipeline == 2
-            ):  # one link carries forwards of some chunks, backwards of others
+            if layout.pipeline == 2:  # neighbouring chunks share a link
                 back = max(back, hops // 2 * transfer)
             pipeline += max(0, count - flying) * max(0.0, back - busy)
     collectives = 3 if layer.full else 2

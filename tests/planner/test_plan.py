@@ -19,7 +19,7 @@ from shardbook.planner.memory import in_flight, peak_memory
 from shardbook.planner.plan import Candidate, judge, plan
 from shardbook.planner.presets import cluster_named, model_named
 from shardbook.planner.search import TIE
-from shardbook.planner.steptime import gather_seconds, step_time
+from shardbook.planner.steptime import gather_seconds, step_time, update_seconds
 from shardbook.schedules.pipeline import make_order, run_order
 
 SMALL = model_named("layers=12,hidden=1024,heads=16,sequence=1024,batch=131072,vocabulary=32000")
@@ -131,6 +131,24 @@ def test_collectives_are_rings_on_the_right_link():
         # 8 collectives a layer and micro-batch: two all-reduces forward, two backward
         64 * 12 * 8 * gather_seconds(cluster, 2 * 1024 * 1024, 8, 8)
     )
+
+
+def test_stage_3_waits_for_its_first_gather_and_its_last_scatter():
+    """Nothing is computed beside them, however well the rest hides (FSDP, VLDB 2023, §3.3)."""
+    cluster = cluster_named("a100-80")
+    model = model_named("layers=4,hidden=8192,heads=64,sequence=4096,batch=262144,vocabulary=1")
+    time = step_time(model, cluster, Layout(data=8, stage=3))
+    one = gather_seconds(cluster, 2 * model.parameters / 4, 8, 8)
+    assert time.data == pytest.approx(2 * one)  # of eight micro-batches: the others follow at once
+    assert time.compute > 10 * time.data
+
+
+@pytest.mark.parametrize(("stage", "copies"), [(1, 2), (2, 1), (3, 0)])
+def test_the_cards_of_a_node_share_its_cpus(stage, copies):
+    """10B in 2.57 s as reported, and what the step has not moved yet (S46)."""
+    cluster = cluster_named("a100-80,host_bandwidth=10GB/s")
+    took = update_seconds(cluster, 10e9 / 8, stage, "host", 8)
+    assert took == pytest.approx(2.57 + copies * 2 * 10e9 / 8 / 10e9)
 
 
 def test_experts_wait_for_four_all_to_alls():
