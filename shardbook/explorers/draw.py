@@ -123,30 +123,39 @@ def block(
     texture: str = "owned",
 ) -> Element:
     """Draw bytes of a category: ``owned`` is solid, ``replicated`` hatched, ``temporary`` outlined."""
-    fill = CATEGORIES[category][1]
     shape: dict[str, float | str] = {"x": x, "y": y, "width": max(width, 0), "height": height}
+    return add(parent, "rect", **_textured(scope, category, texture), **shape)
+
+
+def blocks(
+    parent: Element,
+    scope: str,
+    category: str,
+    boxes: list[tuple[float, float, float, float]],
+    *,
+    texture: str = "owned",
+) -> Element:
+    """Draw many blocks (x, y, width, height) of a category as one path, which is faster."""
+    path = "".join(
+        f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h-{number(width)}z"
+        for x, y, width, height in boxes
+    )
+    return add(parent, "path", d=path, **_textured(scope, category, texture))
+
+
+def _textured(scope: str, category: str, texture: str) -> dict[str, float | str]:
+    fill = CATEGORIES[category][1]
     if texture == "replicated":
-        return add(
-            parent,
-            "rect",
-            class_=f"sb-{category} sb-replicated",
-            fill=f"url(#{_hatch(scope, category)})",
-            stroke=fill,
-            stroke_width=1,
-            **shape,
-        )
+        return {
+            "class_": f"sb-{category} sb-replicated",
+            "fill": f"url(#{_hatch(scope, category)})", "stroke": fill, "stroke_width": 1,
+        }  # fmt: skip
     if texture == "temporary":
-        return add(
-            parent,
-            "rect",
-            class_=f"sb-{category} sb-temporary",
-            fill=fill,
-            fill_opacity="0.12",
-            stroke=fill,
-            stroke_width=2,
-            **shape,
-        )
-    return add(parent, "rect", class_=f"sb-{category}", fill=fill, **shape)
+        return {
+            "class_": f"sb-{category} sb-temporary",
+            "fill": fill, "fill_opacity": "0.12", "stroke": fill, "stroke_width": 2,
+        }  # fmt: skip
+    return {"class_": f"sb-{category}", "fill": fill}
 
 
 def outline(parent: Element, x: float, y: float, width: float, height: float) -> Element:

@@ -52,19 +52,28 @@ Held = dict[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """One action at its fullest: bytes by category and unit, and what is sent in it."""
+    """One action at its fullest: bytes by category and unit, and what is sent in it.
+
+    ``sizes``: bytes by category, those that are there, in the order in which they are drawn.
+    """
 
     action: str
     held: Held
     sent: tuple[tuple[int, int, int], ...]  #: target, chunk, bytes (B) in each round
+    sizes: dict[str, int]
 
     def total(self, *, outside: bool = False) -> int:
         return sum(
-            size for (category, _), size in self.held.items() if outside or category not in _OUTSIDE
+            size for category, size in self.sizes.items() if outside or category not in _OUTSIDE
         )
 
-    def of(self, category: str) -> int:
-        return sum(size for (name, _), size in self.held.items() if name == category)
+
+def _moment(action: str, held: Held, sent: list[list[int]]) -> _Moment:
+    sizes = dict.fromkeys(_KINDS, 0)
+    for (category, _), size in held.items():
+        sizes[category] += size
+    rounds = tuple((target, chunk, size) for target, chunk, size in sent)
+    return _Moment(action, held, rounds, {name: size for name, size in sizes.items() if size})
 
 
 @lru_cache(maxsize=32)
@@ -78,8 +87,8 @@ def _moments(strategy: str, rank: int) -> tuple[_Moment, ...]:
             name = (category, unit)
             held = held | {name: held.get(name, 0) + change}
             held = {key: size for key, size in held.items() if size}
-            states.append(_Moment(action, held, tuple(map(tuple, sent))))
-        now = _Moment(action, held, tuple(map(tuple, sent)))
+            states.append(_moment(action, held, sent))
+        now = _moment(action, held, sent)
         if all(change < 0 for *_, change in changes):
             states = [now]  # what only frees is over when it has freed
         moments.append(max(states, key=lambda m: (m.total(), m.total(outside=True))))
@@ -151,30 +160,25 @@ def _bars(
         label = f"{mark // 1000} kB" if mark else "0"
         draw.words(root, _LEFT - 8, y + 4, label, anchor="end", class_="sb-small")
     peak = _peak(moments)
+    boxes: dict[tuple[str, bool], list[tuple[float, float, float, float]]] = {}
     for number, moment in enumerate(moments):
         y = foot
-        for category, (_, colour) in _KINDS.items():
-            size = moment.of(category)
-            if not size or (category in _OUTSIDE and not everything):
+        for category, size in moment.sizes.items():
+            if category in _OUTSIDE and not everything:
                 continue
             high = size / most * _HIGH
             y -= high
-            box = draw.block(
-                root,
-                EXPLORER.id,
-                colour,
-                _LEFT + number * column + 1,
-                y,
-                column - 2,
-                high,
-                texture=_texture(strategy, category),
-            )
-            if number > at:
-                box.set("opacity", "0.3")
+            box = (_LEFT + number * column + 1, y, column - 2, high)
+            boxes.setdefault((category, number > at), []).append(box)
         if number == peak:
             middle = _LEFT + (number + 0.5) * column
             anchor = "end" if middle > _LEFT + _WIDTH - 70 else "middle"
             draw.words(root, middle, y - 6, "▼ peak", anchor=anchor, class_="sb-small sb-strong")
+    for (category, to_come), places in boxes.items():
+        colour, texture = _KINDS[category][1], _texture(strategy, category)
+        drawn = draw.blocks(root, EXPLORER.id, colour, places, texture=texture)
+        if to_come:
+            drawn.set("opacity", "0.3")
     draw.outline(root, _LEFT + at * column - 1, _TOP - 4, column + 2, _HIGH + 8)
     _phases(root, moments, column)
 
@@ -206,7 +210,7 @@ def _held(root: Element, strategy: str, now: _Moment, y: float, everything: bool
     """What is there now, which is also the key to the colours."""
     draw.words(root, 0, y, "There now", class_="sb-strong")
     for category, (label, colour) in _KINDS.items():
-        size = now.of(category)
+        size = now.sizes.get(category, 0)
         if not size or (category in _OUTSIDE and not everything):
             continue
         y += 20
@@ -272,7 +276,7 @@ def _table(strategy: str, moments: tuple[_Moment, ...], at: int, rank: int) -> T
             named = several + ", ".join(map(str, units))
             if category in ("receive_buffers", "targets", "temporaries"):
                 named = "–"
-            rows.append((label, f"{now.of(category):,} B", named, what, inside))
+            rows.append((label, f"{now.sizes.get(category, 0):,} B", named, what, inside))
     rows.append(("sum of what counts", f"{now.total():,} B", "", "", ""))
     for target in sorted({target for target, *_ in now.sent}):
         chunks = ", ".join(str(chunk) for _, chunk, _ in now.sent)

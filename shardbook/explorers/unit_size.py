@@ -1,5 +1,6 @@
 """How large a unit: the peak of gathered parameters against the number and time of gathers."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 from xml.etree.ElementTree import Element
@@ -41,9 +42,13 @@ def _ways(
     ways = []
     for name, sizes in units.items():
         cost = granularity(sizes, ranks, bytes_per_element=_WIDTH, keep_last=False)
-        padded = [-(-size // ranks) * ranks * _WIDTH for size in sizes]
+        padded = Counter(-(-size // ranks) * ranks * _WIDTH for size in sizes)
         seconds, bare = (
-            2 * sum(all_gather_seconds(size, ranks, alpha, bandwidth, even=even) for size in padded)
+            2
+            * sum(
+                count * all_gather_seconds(size, ranks, alpha, bandwidth, even=even)
+                for size, count in padded.items()
+            )
             for alpha in (latency, 0.0)
         )
         ways.append(_Way(name, cost, 2 * len(sizes), seconds, bare))
