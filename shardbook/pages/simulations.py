@@ -53,8 +53,8 @@ def simulations(controls: Mapping[str, Mapping[str, str]] | None = None) -> tupl
 def simulations_text(folder: str, root: Path = ROOT) -> str:
     """Return the list of all simulations in MyST, for a page in ``folder`` (S76)."""
     lines = [
-        ":::{table}\n:widths: 20 32 28 20\n:class: sb-coverage\n",
-        "| simulation | what the table shows | engine | page |",
+        ":::{table}\n:widths: 18 26 22 34\n:class: sb-coverage\n",
+        "| simulation | what the table shows | page | engine |",
         "|---|---|---|---|",
     ]
     shown = {page: (root / f"{page.path}.md").read_text(encoding="utf-8") for page in pages(root)}
@@ -66,7 +66,7 @@ def simulations_text(folder: str, root: Path = ROOT) -> str:
             if has
         )
         made = " · ".join(f"`{name}`" for name in each.functions)
-        lines.append(f"| `{each.id}` | {each.caption} | {made} | {links or '–'} |")
+        lines.append(f"| `{each.id}` | {each.caption} | {links or '–'} | {made} |")
     return "\n".join([*lines, ":::"])
 
 
