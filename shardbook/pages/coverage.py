@@ -1,7 +1,8 @@
 """The coverage table: which page, engine function and test stand for each row of the sources.
 
 Nothing is listed by hand. Docstrings of engine functions and of tests name their rows as ``(S4)``
-or ``(S4, S5)``; a page names them in the comment line ``% covers: S4 S5``.
+or ``(S4, S5)``, a row in no other way; a page names them in the comment line that begins with
+``% covers:``.
 """
 
 import ast
@@ -16,6 +17,7 @@ from shardbook.pages.contents import ROOT, Page, front_page, pages
 from shardbook.pages.coverage_rows import PARTS, ROWS
 
 _TAG: Final = re.compile(r"\((S\d+(?:, S\d+)*)\)")
+_ROW: Final = re.compile(r"\bS\d+\b")
 _Place = TypeVar("_Place")
 
 
@@ -39,7 +41,7 @@ class Row:
 def coverage(root: Path = ROOT) -> tuple[Row, ...]:
     """Return every row, with its places below ``root``.
 
-    Raises `ValueError` for a tag that names no row.
+    Raises `ValueError` for a tag that names no row, and for a row named outside of a tag.
     """
     functions = _by_row(_functions(root))
     tests = _by_row(_tests(root))
@@ -81,7 +83,14 @@ def _tagged(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
-            tags = _TAG.findall(ast.get_docstring(node) or "")
+            text = ast.get_docstring(node) or ""
+            tags = _TAG.findall(text)
+            if stray := _ROW.findall(_TAG.sub("", text)):
+                place = f"{path.name}, line {node.body[0].lineno}"
+                rows = ", ".join(stray)
+                raise ValueError(
+                    f"{place}: {rows} would count nowhere: write only rows, as ({rows})"
+                )
             if tags:
                 yield getattr(node, "name", ""), tuple(", ".join(tags).split(", "))
 

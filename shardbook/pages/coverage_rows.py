@@ -1,6 +1,6 @@
 """The rows of the coverage table: what the course takes from its five source documents.
 
-The ids are those that docstrings, tests and pages name, such as S4.
+The ids are those that docstrings, tests and pages name.
 """
 
 from typing import Final

@@ -91,7 +91,7 @@ def test_attention_is_one_devices_and_sums_copies_only(
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_cut_by_tokens_the_bytes_are_the_engines(ranks: int) -> None:
-    """A reduce-scatter and an all-gather are an all-reduce (Korthikanti et al., S55)."""
+    """A reduce-scatter and an all-gather are an all-reduce (Korthikanti et al.) (S55)."""
     done = equal(sequence_stack(1, ranks, tokens=12), answer("tp.4", 1, False))
     x = np.ones((12, 4))
     weights = {"up": np.ones((4, 12)), "up_bias": np.ones(12), "down": np.ones((12, 4))}

@@ -22,7 +22,7 @@ PAGE = "% covers: S4\n\n# A page\n"
 
 
 def repository(folder: Path, function: str = FUNCTION, test: str = TEST, page: str = PAGE) -> Path:
-    """A small course in which row S4 has what it needs, unless told otherwise."""
+    """A small course in which one row has what it needs, unless told otherwise."""
     texts = {
         "shardbook/m.py": function,
         "tests/test_m.py": test,
@@ -97,6 +97,18 @@ def test_a_module_of_tests_may_name_a_row_for_all_of_them(tmp_path: Path) -> Non
 def test_a_tag_that_names_no_row_is_refused(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         coverage(repository(tmp_path, **wrong))
+
+
+@pytest.mark.parametrize("tag", ["(S4, M26)", "(a paper, S4)", "(S4,\n    S5)", "(S4 S5)", "S4"])
+def test_a_tag_that_would_count_nowhere_is_refused(tmp_path: Path, tag: str) -> None:
+    for wrong in ({"function": FUNCTION}, {"test": TEST}):
+        ((kind, text),) = wrong.items()
+        with pytest.raises(ValueError, match=r"m\.py, line 2: S4.* would count nowhere"):
+            coverage(repository(tmp_path, **{kind: text.replace("(S4)", tag)}))
+
+
+def test_rows_and_mistakes_stand_in_parentheses_of_their_own(tmp_path: Path) -> None:
+    assert missing(repository(tmp_path, test=TEST.replace("(S4)", "(S4) (M26)"))) == ()
 
 
 def test_the_coverage_page_lists_every_row_and_counts_them() -> None:

@@ -1,4 +1,4 @@
-"""Activations and checkpointing: the published formula, a simulated backward, S13 and S14."""
+"""Activations and checkpointing: the published formula, a simulated backward (S13, S14)."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""Buffers and working memory: S2, S40, S43."""
+"""Buffers and working memory (S2, S40, S43)."""
 
 from typing import Any
 

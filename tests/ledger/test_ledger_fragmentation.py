@@ -1,4 +1,4 @@
-"""The allocator: S41 and S42, a second implementation byte by byte, and its invariants."""
+"""The allocator: a second implementation byte by byte, and its invariants (S41, S42)."""
 
 from typing import Any
 

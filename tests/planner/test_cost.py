@@ -1,4 +1,4 @@
-"""Training costs against reported trainings and hand-made sums (S73, S75, M16, M25)."""
+"""Training costs against reported trainings and hand-made sums (S73, S75) (M16, M25)."""
 
 import json
 
