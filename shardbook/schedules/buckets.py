@@ -7,12 +7,13 @@ reverse order of the forward; a bucket is reduced once all of its gradients are 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
 from shardbook.errors import InputError, real, whole
 from shardbook.schedules.compiling import compile_plan
-from shardbook.schedules.core import COMMUNICATION, COMPUTE, Action, Run, simulate
+from shardbook.schedules.core import COMMUNICATION, COMPUTE, Action, Plan, Run, simulate
 from shardbook.schedules.timeline import exposed
 
 MIB: Final = 2**20
@@ -62,7 +63,11 @@ class BucketRun:
     buckets: tuple[tuple[int, ...], ...]
     makespan: float
     tail: float
-    exposed: float
+
+    @property
+    def exposed(self) -> float:
+        """Computed when asked for."""
+        return exposed(self.run)
 
 
 def fill_buckets(
@@ -111,46 +116,54 @@ def ddp_step(
         raise InputError("slowdown", slowdown, "give a factor for at least one rank")
     share = real("contention", contention, 0, 0.9)
     buckets = fill_buckets([layer.size for layer in layers], capacity, first)
-    plan = compile_plan(_actions(layers, reduction, buckets, factors))
-    run = simulate(plan)
-    run = _contended(run, share) if share else run
-    computed = [
-        end for action, end in zip(plan.actions, run.ends, strict=True) if action.kind == COMPUTE
-    ]
-    tail = run.makespan - max(computed)
-    return BucketRun(run, buckets, run.makespan, tail, exposed(run))
+    plan = _plan(buckets, len(layers), len(factors))
+    seconds = _seconds(layers, reduction, buckets, factors)
+    run = simulate(plan, seconds)
+    run = _contended(run, seconds, share) if share else run
+    computed = [run.end_of(at) for at in range(len(seconds) - len(buckets))]
+    return BucketRun(run, buckets, run.makespan, run.makespan - max(computed))
 
 
-def _actions(
+@lru_cache(maxsize=32)
+def _plan(buckets: tuple[tuple[int, ...], ...], layers: int, ranks: int) -> Plan:
+    """The step, compiled once for all times: the ranks' computing, then the all-reduces."""
+    actions: list[Action] = []
+    last: dict[int, list[int]] = {}
+    for rank in range(ranks):
+        name = f"rank {rank}"
+        for at in range(layers):
+            actions.append(Action(f"F{at}", name, 1, host=name))
+        for at in reversed(range(layers)):
+            last.setdefault(at, []).append(len(actions))
+            actions.append(Action(f"B{at}", name, 1, host=name))
+    for at, bucket in enumerate(buckets):
+        needs = tuple(last[bucket[-1]])
+        actions.append(Action(f"AR{at}", "network", 1, needs, COMMUNICATION, "network"))
+    return compile_plan(actions)
+
+
+def _seconds(
     layers: Sequence[Layer],
     reduction: Reduction,
     buckets: tuple[tuple[int, ...], ...],
     factors: list[float],
-) -> list[Action]:
-    actions: list[Action] = []
-    last: dict[int, list[int]] = {}
-    for rank, factor in enumerate(factors):
-        name = f"rank {rank}"
-        for at, layer in enumerate(layers):
-            actions.append(Action(f"F{at}", name, layer.forward * factor, host=name))
-        for at in reversed(range(len(layers))):
-            last.setdefault(at, []).append(len(actions))
-            actions.append(Action(f"B{at}", name, layers[at].backward * factor, host=name))
-    for at, bucket in enumerate(buckets):
-        size = sum(layers[layer].size for layer in bucket)
-        needs = tuple(last[bucket[-1]])
-        seconds = reduction.seconds(size)
-        actions.append(Action(f"AR{at}", "network", seconds, needs, COMMUNICATION, "network"))
-    return actions
+) -> list[float]:
+    """What each action of the plan takes, s."""
+    seconds: list[float] = []
+    for factor in factors:
+        seconds += [layer.forward * factor for layer in layers]
+        seconds += [layer.backward * factor for layer in reversed(layers)]
+    for bucket in buckets:
+        seconds.append(reduction.seconds(sum(layers[layer].size for layer in bucket)))
+    return seconds
 
 
-def _contended(run: Run, share: float) -> Run:
+def _contended(run: Run, base: list[float], share: float) -> Run:
     """Lengthen what computes under an all-reduce, until nothing changes.
 
     What happens up to a time depends on earlier times only, and an error in an action's length
     shrinks by ``share`` a pass: this ends.
     """
-    base = [action.seconds for action in run.plan.actions]
     network, computing = (
         [at for at, action in enumerate(run.plan.actions) if action.kind == kind]
         for kind in (COMMUNICATION, COMPUTE)
