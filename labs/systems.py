@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from labs.config import Systems
+from shardbook.collectives.bandwidth import busbw_factor
 from shardbook.collectives.build import plan_of
 from shardbook.collectives.measure import measure
 from shardbook.collectives.network import flat
@@ -98,6 +99,7 @@ def _rings(config: Systems) -> tuple[list[Row], list[Row]]:
     """Every transfer of an all-reduce for each message and bandwidth, and each ring's sum."""
     events: list[Row] = []
     rings: list[Row] = []
+    factor = busbw_factor("all-reduce", config.ring_ranks)
     for between in config.between:
         network = flat(config.cluster.between_latency, between)
         for message in config.messages:
@@ -129,11 +131,7 @@ def _rings(config: Systems) -> tuple[list[Row], list[Row]]:
                     "rounds": priced.rounds,
                     "seconds": priced.seconds,
                     "sent_bytes_per_rank": max(priced.sent),
-                    "busbw": 2
-                    * (config.ring_ranks - 1)
-                    / config.ring_ranks
-                    * message
-                    / priced.seconds,
+                    "busbw": float(factor) * message / priced.seconds,
                 }
             )
     return events, rings

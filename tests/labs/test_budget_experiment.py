@@ -88,6 +88,8 @@ def test_every_ring_event_is_there(tmp_path):
     assert sum(event["bytes"] for event in events) == 4 * 1000
     assert ring["seconds"] == pytest.approx(4 * (5e-6 + 334 / 10e9))
     assert events[-1]["end"] == pytest.approx(ring["seconds"])
+    # algbw times 2(N − 1)/N, N = 3
+    assert ring["busbw"] == pytest.approx(1000 / ring["seconds"] * 4 / 3)
 
 
 @pytest.mark.parametrize(

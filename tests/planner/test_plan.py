@@ -201,6 +201,18 @@ def test_the_selection_tree_comes_out():
         assert (layout.data, layout.stage) == (8, stage), str(layout)
 
 
+def test_a_token_costs_what_all_cards_cost_while_it_is_trained():
+    cluster = cluster_named("a100-80,nodes=2,price=3")
+    answer = plan(SMALL, cluster, best=1)
+    (best,) = answer.ranked
+    tokens_an_hour = SMALL.batch / best.seconds * 3600
+    dollars = answer.dollars_per_million_tokens(best)
+    assert dollars == pytest.approx(16 * 3 / tokens_an_hour * 1e6)
+    # 6 FLOP a parameter and token, and attention's own 12 · s · h a layer
+    flop = 6 * SMALL.parameters + 12 * SMALL.layers * SMALL.sequence * SMALL.hidden
+    assert answer.model_flops(best) == pytest.approx(flop * SMALL.batch / best.seconds / 16)
+
+
 def test_ties_go_to_the_simplest():
     answer = plan(SMALL, cluster_named("h100-80"))
     best = min(each.seconds for each in answer.ranked)
