@@ -1,6 +1,7 @@
 """What is the limit: the questions of the selection tree, the path taken, and the ledger beside it."""
 
 from dataclasses import replace
+from textwrap import wrap
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -23,6 +24,8 @@ from shardbook.planner.presets import MODELS, cluster_named
 _WIDTH: Final = 640
 _LEFT, _BOX, _LEAF, _HIGH, _PITCH = 4, 380, 426, 64, 88
 _BAR, _ROW = 22, 48
+#: letters in a line of a leaf
+_LETTERS: Final = 27
 #: a bar may be so many times as long as what a card may hold; longer ones are cut
 _MOST: Final = 2
 
@@ -81,7 +84,9 @@ def _question(root: Element, y: float, question: str, step: Step | None, budget:
     words, leaf = _WORDS[question]
     taken = step is not None and step.fits
     _box(root, _LEFT, y, _BOX, [words, _answer(step, budget)], strong=step is not None)
-    lines = [leaf, *_wrapped(layout_words(step.layout))] if step is not None and taken else [leaf]
+    lines = (
+        [leaf, *wrap(layout_words(step.layout), _LETTERS)] if step is not None and taken else [leaf]
+    )
     _box(root, _LEAF, y, _WIDTH - _LEAF - 4, lines, strong=taken)
     _arrow(root, _LEFT + _BOX, y + _HIGH / 2, _LEAF, y + _HIGH / 2, "yes", strong=taken)
     down = step is not None and not step.fits
@@ -110,7 +115,7 @@ def _wires(root: Element, y: float, choice: Choice) -> None:
     lines = ["send less over slow wires"]
     if slow:
         best = choice.remedies[0]
-        lines = [*_wrapped(best.name), f"{format_seconds(best.seconds, 3)} a step"]
+        lines = [*wrap(best.name, 20), f"{format_seconds(best.seconds, 3)} a step"]
     _box(root, _LEAF, y, _WIDTH - _LEAF - 4, lines, strong=slow)
 
 
@@ -136,10 +141,11 @@ def _box(
         root, "rect", x=x, y=y, width=width, height=_HIGH, rx=8, stroke_width=2 if strong else 1,
         **style,
     )  # fmt: skip
-    first = y + _HIGH / 2 + 5 - 9 * (len(lines) - 1)
+    pitch = 18 if len(lines) < 4 else 15
+    first = y + _HIGH / 2 + 5 - pitch / 2 * (len(lines) - 1)
     for place, text in enumerate(lines):
         small = "sb-small" if place else ("sb-strong" if strong else "")
-        draw.words(root, x + 10, first + 18 * place, text, class_=small)
+        draw.words(root, x + 10, first + pitch * place, text, class_=small)
 
 
 def _arrow(
@@ -155,18 +161,6 @@ def _arrow(
         draw.words(root, (x1 + x2) / 2, y1 - 6, text, anchor="middle", class_=weight)
     else:
         draw.words(root, x1 + 8, (y1 + y2) / 2 + 4, text, class_=weight)
-
-
-def _wrapped(text: str, most: int = 27) -> list[str]:
-    """Cut a list of words into at most two lines, at commas."""
-    lines = [""]
-    for part in text.split(", "):
-        longer = f"{lines[-1]}, {part}" if lines[-1] else part
-        if len(longer) > most and lines[-1] and len(lines) == 1:
-            lines.append(part)
-        else:
-            lines[-1] = longer
-    return lines
 
 
 def _ledgers(root: Element, y: float, choice: Choice) -> None:
@@ -267,7 +261,7 @@ def _sentence(choice: Choice) -> str:
 
 
 EXPLORER = Explorer(
-    "what-is-the-limit",
+    "which-limit",
     "What is the limit?",
     (
         model_choice("llama3-8b"),

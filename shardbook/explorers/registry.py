@@ -27,7 +27,7 @@ MODULES: Final = {
     "tensor-parallel": "tensor_parallel",
     "expert-routing": "expert_routing",
     "process-groups": "process_groups",
-    "what-is-the-limit": "choosing",
+    "which-limit": "choosing",
     "planner": "planner",
     "training-cost": "training_cost",
     "sharded-step": "sharded_step",

@@ -11,7 +11,7 @@ from shardbook.planner.presets import cluster_named, model_named
 
 
 def shown(**raw: str) -> View:
-    return get("what-is-the-limit").view(raw)
+    return get("which-limit").view(raw)
 
 
 @pytest.mark.parametrize(

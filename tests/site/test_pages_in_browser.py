@@ -74,7 +74,11 @@ def assert_shows_the_engines_view(tab: Any, name: str) -> None:
 
 
 def test_every_explorer_is_on_a_page(site: Path) -> None:
-    assert set(places_of_explorers(site)) == set(MODULES)
+    places = places_of_explorers(site)
+    assert set(places) == set(MODULES)
+    for name, page in places.items():
+        text = (site / page).read_text(encoding="utf-8")
+        assert text.count(f' id="{name}"') == 1, f"{page}: a heading has the explorer's id"
 
 
 def test_no_page_asks_another_host_or_logs_an_error(site: Path, address: str, tab: Any) -> None:
