@@ -28,7 +28,8 @@ class Taken:
     """What became of one submission.
 
     ``outcome`` is ``new``, ``same``, ``replaced``, ``different`` (something else is there, which
-    stays), ``older`` (a later one of this student is there), ``unknown`` (nobody's) or ``broken``.
+    stays), ``older`` (a later one of this student is there), ``unknown`` (nobody's), ``broken`` or
+    ``missing`` (listed by hand, but no submission has this name).
     """
 
     label: str
@@ -75,7 +76,17 @@ def collect(rules: Rules, source: Path, form: str = "auto") -> list[Taken]:
         taken: list[Taken] = []
         for number, (found, mine) in enumerate(groups.items()):
             taken += _take(rules, found, mine, Path(temporary) / f"one-{number}")
+    taken += _missing(rules, {one.label for mine in groups.values() for one, _ in mine})
     return sorted(taken, key=lambda one: (one.student, one.label))
+
+
+def _missing(rules: Rules, names: set[str]) -> list[Taken]:
+    told = "no submission has this name"
+    return [
+        Taken(label, student, "listed by hand", "missing", told)
+        for label, student in rules.by_hand.items()
+        if label not in names
+    ]
 
 
 def _entries(folder: Path, rules: Rules) -> list[Path]:

@@ -154,6 +154,19 @@ def test_a_moodle_download_is_taken_in(layout: Layout, tmp_path: Path) -> None:
     assert all(submitted(layout, student) == {"hw.ipynb"} for student in ("jdoe", "mmul", "al1"))
 
 
+def test_a_listed_name_that_no_submission_has_is_told(layout: Layout, tmp_path: Path) -> None:
+    """Also beside those that one has, be it the work or a file beside it."""
+    made_course.write(tmp_path / "in" / "nobody_7_1_hw.ipynb", notebook())
+    made_course.write(tmp_path / "in" / "nobody_7_2_plot.txt", "beside it")
+    listed = dict.fromkeys(["nobody_7_1_hw.ipynb", "nobody_7_2_plot.txt", "nobody_7_1_hw"], "al1")
+    taken = take(layout, tmp_path / "in", by_hand=listed)
+    assert [(one.label, one.outcome) for one in taken] == [
+        ("nobody_7_1_hw", "missing"),
+        ("nobody_7_2_plot.txt", "new"),
+    ]
+    assert submitted(layout, "al1") == {"hw.ipynb", "plot.txt"}
+
+
 def test_the_exchange_gives_the_latest_with_its_time(layout: Layout, tmp_path: Path) -> None:
     inbound = tmp_path / "exchange" / "inbound"
     for hour in (9, 12):
