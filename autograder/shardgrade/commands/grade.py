@@ -1,12 +1,14 @@
 """`shardgrade grade`: grade what changed, and tell it as it happens."""
 
+import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from shardbook.commands.options import print_json
+from shardbook.errors import InputError
 from shardbook.labs.registry import LABS
 from shardgrade import run
 from shardgrade.cli import show_records
@@ -15,12 +17,24 @@ from shardgrade.grading.result import GradeRequest, SubmissionResult
 from shardgrade.layout import Layout
 from shardgrade.safely import alone
 
+_ADDRESS: Final = re.compile(r"(tcp|tls|ucx)://([^\s/:\[\]]+|\[[\da-f:.]+\]):\d{1,5}", re.I)
+
+
+def _address(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """Refuse what is no address of a scheduler, also where nothing needs grading."""
+    if text is not None and not _ADDRESS.fullmatch(text):
+        raise InputError("--scheduler", text, "give tcp://HOST:PORT")
+    return text
+
 
 def grading_options(command: Any) -> Any:
     """Add the options that decide how submissions are run."""
     for option in (
         click.option(
-            "--scheduler", metavar="ADDRESS", help="A Dask scheduler (tcp://HOST:PORT) to grade on."
+            "--scheduler",
+            metavar="ADDRESS",
+            callback=_address,
+            help="A Dask scheduler (tcp://HOST:PORT) to grade on.",
         ),
         click.option("--workers", type=click.IntRange(0), default=0, help="0: one for each core."),
         click.option("--seed", type=int, default=0, help="Of random numbers in submissions."),

@@ -86,16 +86,18 @@ def engine_of(layout: Layout) -> Engine:
     """An engine on the course's gradebook, which waits for other writers.
 
     Raises:
-        GraderError: the database's driver is not installed, or the address can't be read.
-        InputError: it is PostgreSQL with another encoding than Unicode (when it is connected to).
+        GraderError: the database's driver is not installed.
+        InputError: the address can't be read or names an unknown kind of database, or it is
+            PostgreSQL with another encoding than Unicode (when it is connected to).
     """
     from sqlalchemy.exc import ArgumentError
 
     try:
         url = make_url(layout.db_url)
         engine = create_engine(url, connect_args={"timeout": 30} if layout.sqlite else {})
-    except ArgumentError as error:
-        raise GraderError(f"--db-url {layout.db_url}: {error}") from None
+    except (ArgumentError, ValueError) as error:
+        allowed = f"give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME ({error})"
+        raise InputError("db-url", layout.db_url, allowed) from None
     except ModuleNotFoundError as error:
         raise GraderError(f"--db-url {url}: {error}") from None
     if engine.dialect.name == "postgresql":

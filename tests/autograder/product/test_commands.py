@@ -167,6 +167,10 @@ def test_verdicts_show_what_stopped_each_wrong_answer(
         ["grade", "n99"],
         ["grade", "--assignment", "hw9"],
         ["grade", "--assignment", NAME, "--isolation", "none"],
+        ["grade", "--assignment", NAME, "--scheduler", "foo"],
+        ["grade", "--assignment", NAME, "--scheduler", ""],
+        ["grade", "--assignment", NAME, "--scheduler", "http://host:8787"],
+        ["regrade", "--assignment", NAME, "--scheduler", "tcp://host"],
         ["report", "--assignment", "hw9"],
         ["export", "--assignment", "hw9"],
         ["collect", "--assignment", NAME, "--from", "/nowhere"],
@@ -192,6 +196,14 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Run, words: list[str]) -> No
     assert error.startswith("shardgrade: ") and error.count("\n") == 1
 
 
+def test_a_scheduler_s_address_is_taken_where_nothing_needs_grading(run: Run) -> None:
+    words = ["grade", "--assignment", NAME]
+    run(*words)
+    for address in ("tcp://host:8786", "tls://10.0.0.1:8786", "tcp://[::1]:8786"):
+        assert not any(record["fresh"] for record in run(*words, "--scheduler", address))
+    assert "foo" in run(*words, "--scheduler", "foo", code=2)
+
+
 def test_a_listed_time_that_is_none_is_refused_before_anything_is_taken(
     run: Run, tmp_path: Path
 ) -> None:
@@ -215,10 +227,23 @@ def test_more_time_for_a_stranger_is_given_with_a_warning(
         assert bool(captured.err) is warned
 
 
-@pytest.mark.parametrize("url", ["mysql+nothing://x/y", "postgresql+pg8000_missing://x", "rubbish"])
-def test_a_database_that_can_not_be_used_is_one_line(run: Run, url: str) -> None:
-    error = run("grade", "--assignment", NAME, "--db-url", url, code=1)
-    assert error.count("\n") == 1 and "Traceback" not in error
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql+nothing://x/y",
+        "postgresql+pg8000_missing://x",
+        "postgresql+psycopg://x:port/y",
+        "rubbish",
+    ],
+)
+def test_an_address_that_is_no_database_s_is_bad_input(run: Run, url: str) -> None:
+    error = run("grade", "--assignment", NAME, "--db-url", url, code=2)
+    assert error.startswith("shardgrade: db-url is ") and error.count("\n") == 1
+
+
+def test_a_driver_that_is_not_installed_is_one_line(run: Run) -> None:
+    error = run("grade", "--assignment", NAME, "--db-url", "oracle+cx_oracle://x/y", code=1)
+    assert "cx_Oracle" in error and error.count("\n") == 1
 
 
 def test_a_gradebook_that_is_none_is_one_line(layout: Layout, run: Run) -> None:
