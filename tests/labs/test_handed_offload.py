@@ -86,6 +86,7 @@ def test_states_that_just_fit_prove_nothing() -> None:
         ({"states": ["x"], "flows": {}}, "states"),
         ({"states": ["x", "y"], "flows": {"x": 7}}, "the flow to x"),
         ({"states": ["x", "y"], "flows": {"x": [7]}}, "the flow to x, item 0"),
+        ({"states": ["x", "y"], "flows": {"x": [("gpu", "x", 0)]}}, "the flow to x, item 0"),
         ({"states": ["x", "y"], "flows": {"x": [("gpu", "x")]}}, "the flow to x, item 0"),
         ({"states": ["x", "y"], "flows": {"x": [("gpu", "x", 3)]}}, "flows"),
         (proof(x=[("gpu", "x", 4)]), "the flow to x, item 0"),

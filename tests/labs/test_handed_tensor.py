@@ -346,6 +346,12 @@ def test_data_that_is_no_cut_is_told(change, where):
     assert isinstance(read_cut({"input": []}, 2, 4, 2), Fault)
 
 
+@pytest.mark.parametrize("missing", GOOD)
+def test_an_entry_that_a_cut_lacks_is_told(missing):
+    fault = read_cut({key: item for key, item in GOOD.items() if key != missing}, 2, 4, 2)
+    assert isinstance(fault, Fault) and missing in fault.expected
+
+
 def cut_of(inputs, blocks, output, rows=4, columns=4):
     return Cut(rows, columns, inputs, blocks, output)
 
