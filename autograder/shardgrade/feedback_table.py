@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shardgrade.checks.judging import Assessment, Verdict
 
+# The page around the table is nbgrader's, whose style draws no lines: the style goes along.
+_TABLE = "border-collapse: collapse"
+_CELL = "border: 1px solid; padding: 0.3em 0.6em; text-align: left; vertical-align: top"
+
 
 def mime_bundle(assessment: Assessment) -> dict[str, str]:
     """The table as plain text and as HTML."""
@@ -43,8 +47,10 @@ def as_html(assessment: Assessment) -> str:
     """A table; everything in it is escaped."""
     head = ["criterion", "points", "expected", "got", "hint"]
     rows = [_row("th", head), *(_row("td", _cells(verdict)) for verdict in assessment.verdicts)]
-    return f"<table><caption>{escape(_title(assessment))}</caption>{''.join(rows)}</table>"
+    table = f"<caption>{escape(_title(assessment))}</caption>{''.join(rows)}"
+    return f'<div style="overflow-x: auto"><table style="{_TABLE}">{table}</table></div>'
 
 
 def _row(tag: str, cells: list[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    made = (f'<{tag} style="{_CELL}">{escape(cell)}</{tag}>' for cell in cells)
+    return f"<tr>{''.join(made)}</tr>"

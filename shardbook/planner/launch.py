@@ -37,6 +37,12 @@ def _cannot(names: list[str]) -> str:
     return f"not possible: no {' or '.join(names)} parallelism of its own"
 
 
+def _passes(layout: Layout, count: int) -> str:
+    passes = "pass" if count == 1 else "passes"
+    sequences = "sequence" if layout.micro_batch == 1 else "sequences"
+    return f"{count} {passes} of {layout.micro_batch} {sequences}"
+
+
 def _ddp(start: str, layout: Layout, count: int) -> str:
     if _splits(layout):
         return _cannot(_splits(layout))
@@ -46,7 +52,7 @@ def _ddp(start: str, layout: Layout, count: int) -> str:
     optimizer = "; ZeroRedundancyOptimizer(...)" if sharded else ""
     return (
         f"{start}; DistributedDataParallel(model){optimizer}; "
-        f"{count} passes of {layout.micro_batch} sequences, all but the last in model.no_sync()"
+        f"{_passes(layout, count)}, all but the last in model.no_sync()"
     )
 
 
@@ -71,8 +77,8 @@ def _fsdp2(start: str, layout: Layout, count: int) -> str:
     policy = ", offload_policy=CPUOffloadPolicy()" if layout.offload == "host" else ""
     return (
         f"{start}; device mesh {' × '.join(names) or 'of one card'}; fully_shard(each layer, "
-        f"reshard_after_forward={layout.stage == 3}{policy}); {count} passes of "
-        f"{layout.micro_batch} sequences"
+        f"reshard_after_forward={layout.stage == 3}{policy}); "
+        f"{_passes(layout, count)}"
     )
 
 
