@@ -64,6 +64,23 @@ def test_published_runs_are_within_a_quarter(page: Executed) -> None:
             assert float(reported) == MEGATRON_TABLE[name][-1]
 
 
+def test_runs_with_states_off_the_card_fit(page: Executed) -> None:
+    """16 B a parameter of ZeRO-Infinity's lie on NVMe, 14 of ZeRO-Offload's on the host (S51)."""
+    rows = next(rows for caption, rows in page.tables().items() if "off the card" in caption)
+    by_name = {row[0]: row for row in rows}
+    assert len(by_name) == 6 and all(float(row[1].split()[0]) < 32 for row in rows)
+    assert float(by_name["ZeRO-Infinity 1T, one DGX-2"][3].split()[0]) == pytest.approx(
+        16, rel=0.02
+    )
+    assert float(by_name["ZeRO-Offload 13B, one V100"][2].split()[0]) == pytest.approx(
+        14 * 13, rel=0.04
+    )
+    assert [(row[4], row[0][14:17]) for row in rows if row[4] != "–"] == [
+        ("43", "10T"), ("34", "20T"),
+    ]  # fmt: skip
+    assert 1 < float(page.said["away_low"]) < float(page.said["away_high"]) < 2
+
+
 def test_the_plan_has_what_the_prompt_asks_for(page: Executed) -> None:
     text = next(x.data for x in page.shown if "**strategy**" in getattr(x, "data", ""))
     for name in ("strategy", "memory", "communication", "throughput", "simplest"):
