@@ -10,13 +10,29 @@ if "nbgrader" in sys.modules:
     from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import ClearSolutions, GetGrades
 
-    from shardgrade.preprocessors import HideChecks, WriteStubs
+    from shardgrade.preprocessors import (
+        INCLUDED,
+        TEMPLATES,
+        FeedbackPage,
+        HideChecks,
+        NameTasks,
+        WriteStubs,
+    )
 
     c.GenerateAssignment.preprocessors = [
         WriteStubs if step is ClearSolutions else step
         for step in GenerateAssignment.preprocessors.default_args[0]
     ]
-    c.GenerateFeedback.preprocessors = [GetGrades, HideChecks, CSSHTMLHeaderPreprocessor]
+    c.GenerateFeedback.preprocessors = [
+        GetGrades,
+        HideChecks,
+        NameTasks,
+        CSSHTMLHeaderPreprocessor,
+    ]
+    c.GenerateFeedback.exporter_class = FeedbackPage
+    c.FeedbackPage.template_name = "titled"
+    c.FeedbackPage.extra_template_basedirs = TEMPLATES
+    c.FeedbackPage.extra_template_paths = INCLUDED
 
 # A deleted test cell is put back, so that it counts as what it tests and not as missing.
 c.OverwriteCells.add_missing_cells = True

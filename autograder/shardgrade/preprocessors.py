@@ -1,13 +1,25 @@
-"""nbgrader preprocessors of ours: stubs that name their task, feedback without the checks."""
+"""nbgrader preprocessors of ours: stubs and feedback that name their tasks, without the checks."""
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+import nbgrader
+from nbconvert.exporters import HTMLExporter
 from nbformat.notebooknode import NotebookNode
-from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
+from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions, NbGraderPreprocessor
 from nbgrader.utils import is_grade
 
 from shardbook.labs.registry import TASKS
+
+_FORMGRADER: Final = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader"
+#: folders of the templates of a feedback page: ours, and nbgrader's, which ours extends
+TEMPLATES: Final = [str(Path(__file__).parent / "templates"), str(_FORMGRADER / "templates")]
+#: where those look for what they include
+INCLUDED: Final = [
+    str(_FORMGRADER / "templates"),
+    str(_FORMGRADER / "static" / "node_modules" / "bootstrap" / "dist" / "css"),
+]
 
 
 def stub_line(task_id: str) -> str:
@@ -42,6 +54,25 @@ class HideChecks(ClearHiddenTests):
                 if output.output_type == "error":
                     output.traceback = [f"{output.ename}: {_without_colour(output.evalue)}"]
         return super().preprocess_cell(cell, resources, cell_index)
+
+
+class FeedbackPage(HTMLExporter):
+    """`HTMLExporter` under a name of its own: nbgrader sets the template of the other one."""
+
+
+class NameTasks(NbGraderPreprocessor):
+    """Gives each cell the title that the links at the top of a feedback page show."""
+
+    def preprocess_cell(self, cell: NotebookNode, resources: Any, cell_index: int) -> Any:
+        """Name the task of a cell of ours; another course's cell has its id only."""
+        about = cell.metadata.get("nbgrader")
+        if about:
+            id = about.get("grade_id", "")
+            about.title = next(
+                (f"{t.id} {t.title}" for t in TASKS.values() if id in (t.grade_id, t.answer_id)),
+                id,
+            )
+        return cell, resources
 
 
 def _without_colour(text: str) -> str:

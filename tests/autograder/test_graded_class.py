@@ -59,6 +59,15 @@ def test_what_was_put_right_or_went_wrong_is_said(graded: Graded) -> None:
     assert graded.records["endless"].went_wrong == ("cell n45-1: a call gave no result in time",)
 
 
+def test_feedback_leads_to_each_task_by_its_title(graded: Graded) -> None:
+    page = graded.course / "feedback" / "perfect" / LAB.id / f"{LAB.stem}.html"
+    links = re.findall(r'<li><a href="#([^"]+)">([^<]+)</a>', page.read_text())
+    assert [(id, html.unescape(title)) for id, title in links] == [
+        (task.grade_id, f"{task.id} {task.title}") for task in LAB.tasks
+    ]
+    assert all(f'<a name="{task.grade_id}"></a>' in page.read_text() for task in LAB.tasks)
+
+
 def test_feedback_says_what_was_missed(graded: Graded) -> None:
     assert "result: an entry 'weights'" in _page(graded, "partial")
     assert "KeyError: 'momentum'" in _page(graded, "raises")
