@@ -50,7 +50,9 @@ def test_all_wait_for_the_slowest_card(pace):
 
 def test_what_does_not_run_has_a_reason_and_no_price():
     large = budget(model_named("llama3-70b"), CLUSTER, Strategy("DP", 0, 1))
-    assert large.peak is not None and large.run is None and "activations are the most" in large.reason
+    assert (
+        large.peak is not None and large.run is None and "activations are the most" in large.reason
+    )
     odd = budget(MODEL, replace(CLUSTER, cards=3), TP)
     assert odd.peak is None and odd.reason
     for found in (large, odd):
