@@ -1,5 +1,7 @@
 """No wrong answer passes, no right one fails, and every criterion is needed."""
 
+import os
+
 import killtable
 import pytest
 from shardgrade.checks.judging import hidden_check
@@ -12,6 +14,11 @@ pytestmark = pytest.mark.xdist_group("kill table")
 @pytest.fixture(scope="module")
 def rows() -> list[killtable.Row]:
     return killtable.verdicts()
+
+
+def test_one_worker_judges_all_answers(request: pytest.FixtureRequest) -> None:
+    """Else each worker makes the table anew: the suffix is how xdist tells groups."""
+    assert request.node.nodeid.endswith("@kill table") or "PYTEST_XDIST_WORKER" not in os.environ
 
 
 def test_every_task_has_wrong_and_right_answers(rows: list[killtable.Row]) -> None:
