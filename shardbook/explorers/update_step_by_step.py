@@ -69,6 +69,14 @@ class _Row:
     def scope(self) -> str:
         return self.things[0].scope
 
+    @property
+    def most(self) -> int:
+        """The most bytes (B) of it that are there at once: a backward has two output gradients."""
+        return max(
+            total([each for each in self.things if each.first <= thing.first <= each.last])
+            for thing in self.things
+        )
+
     def now(self, moment: int) -> str:
         """What becomes of it in a moment."""
         there = [thing for thing in self.things if thing.first <= moment <= thing.last]
@@ -221,12 +229,11 @@ def _table(walked: OneStep, lines: list[_Row], moment: int) -> Table:
     name = walked.moments[moment]
     rows = []
     for line in lines:
-        sizes = [thing.bytes for thing in line.things]
         together = line.scope == ACROSS_STEPS
-        size = f"{sum(sizes) if together else max(sizes):,} B"
+        size = f"{line.most:,} B"
         first = walked.moments[min(thing.first for thing in line.things)]
         last = walked.moments[max(thing.last for thing in line.things)]
-        several = not together and len(sizes) > 1
+        several = not together and len(line.things) > 1
         rows.append(
             (
                 line.label,

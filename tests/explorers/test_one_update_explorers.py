@@ -46,6 +46,17 @@ def test_the_rows_of_the_lectures_step() -> None:
     assert shown["all, after it"][0] == "522,496 B"
 
 
+def test_the_sizes_of_what_is_there_add_up_to_what_is_held() -> None:
+    """In backward 3: what comes in and what goes out of it are both gradients of outputs."""
+    shown = cells("update-step-by-step", step="9")
+    assert shown["gradients of outputs"][0] == f"{2 * 2 * 16 * 96:,} B at most"
+    there = [
+        row for name, row in shown.items() if not name.startswith("all") and row[2] != "not there"
+    ]
+    sizes = [int(row[0].split()[0].replace(",", "")) for row in there]
+    assert f"{sum(sizes):,} B" == shown["all, while it runs"][0] == "495,296 B"
+
+
 def test_a_step_beyond_the_last_shows_the_last() -> None:
     explorer = get("update-step-by-step")
     beyond, last = (explorer.view({"network": "32,16", "step": n}) for n in ("18", "6"))
