@@ -51,7 +51,7 @@ def _figure(load: ExpertLoad) -> str:
     dropped = _dropped(load)
     bottom = _TOP + _ROW * len(load.ranks)
     root = draw.canvas(640, bottom + 30)
-    draw.words(root, _LEFT, 20, "Tokens that a rank's experts compute", class_="sb-strong")
+    draw.words(root, _LEFT, 20, "Rows that a rank's experts compute", class_="sb-strong")
     draw.block(root, EXPLORER.id, "activations", _LEFT, 32, 12, 12)
     draw.words(root, _LEFT + 18, 43, "computed, a block an expert", class_="sb-small")
     draw.block(root, EXPLORER.id, "activations", _LEFT + 220, 32, 12, 12, texture="temporary")
@@ -124,7 +124,7 @@ EXPLORER = Explorer(
     "Expert routing: the hot expert",
     (
         Choice(
-            "skew", "Skew: expert e is liked as 1/e to this", "0.7",
+            "skew", "Skew s: the e-th expert is liked as 1/e to the s", "0.7",
             (("0", "0, all alike"), *((x, x) for x in ("0.1", "0.2", "0.5", "0.7", "1", "1.5", "2", "3"))),
         ),
         Number("k", "Experts a token chooses, k", "2", ("1", "2", "4", "8"), 1, 64),
