@@ -28,7 +28,7 @@ def test_one_plus_three_ten_thousandths_in_fp16_is_one(page: Executed) -> None:
     assert said["down"] == g(float(F16(1 - 0.0003))) == said["below"]
     assert (said["half"], said["half_down"]) == (g(2**-11, 3), g(2**-12, 3))
     assert (said["half_b"], said["half_32"]) == (g(2**-8, 3), g(2**-24, 3))
-    assert (said["spacing_2"], said["half_2"]) == (g(2**-9, 3), g(2**-10, 3))
+    assert (said["spacing_5"], said["half_5"]) == (g(2**-8, 3), g(2**-9, 3))
 
 
 def test_the_table_of_limits_follows_the_rule(page: Executed) -> None:

@@ -25,6 +25,7 @@ def test_one_step_for_one_weight_is_what_the_chain_rule_gives(page: Executed) ->
     said = page.said
     y = 1.0 * 2
     gradient = 2 * (y - 1) * 2
+    assert (said["beta1"], said["beta2"]) == ("0.9", "0.999")
     momentum, variance = 0.1 * gradient, 0.001 * gradient**2
     master = 1 - 0.001 * (momentum / 0.1) / (math.sqrt(variance / 0.001) + 1e-8)
     assert (said["loss"], said["g"], said["g_bias"]) == ("1", f"{gradient:g}", f"{2 * (y - 1):g}")
