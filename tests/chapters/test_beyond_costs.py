@@ -3,6 +3,8 @@
 import pytest
 from chapters.execute import Executed, execute
 
+from shardbook.explorers.notebook import Shown
+
 
 @pytest.fixture(scope="module")
 def page() -> Executed:
@@ -23,8 +25,19 @@ def test_the_bill_by_hand(page: Executed) -> None:
 def test_the_large_model_as_in_the_source(page: Executed) -> None:
     said = page.said
     # 26.3M h and $92M at 400 TFLOP/s (S75)
-    assert (said["hours"], said["dollars"], said["share"]) == ("26.3 million", "92 million", "40%")
+    assert (said["hours"], said["dollars"]) == ("26.3 million", "92 million")
+    assert said["share"] == f"{400 / 989.4:.1%}"
     assert said["length"] == f"{26.325e6 / 16384 / 24:.0f} days"
+    assert said["mwh"] == f"{26.325e6 * 0.7 * 1.3 / 1e6:.3g}"
+    # attention's 4sh FLOP a layer and token beside 24h² (N45), Llama 3's sequences
+    assert said["attention"] == f"{4 * 8192 * 16384 / (24 * 16384**2):.0%}"
+
+
+def test_the_explorer_shows_the_numbers_of_the_text(page: Executed) -> None:
+    shown = next(x for x in page.shown if isinstance(x, Shown))
+    sentence = shown.explorer.view(shown.raw).sentence
+    for number in ("26.3M card-hours", "67 days on 16,384 cards", "$92.2M of rent"):
+        assert number in sentence
 
 
 def test_what_the_reports_need(page: Executed) -> None:
@@ -51,8 +64,11 @@ def test_exercises_and_states(page: Executed) -> None:
     hours = 6 * 70e9 * 1e12 / (0.35 * 312e12) / 3600
     assert said["x_hours"] == f"{hours / 1e6:.3g} million"
     assert said["x_length"] == f"{hours / 512 / 24:.0f} days"
-    # 7.5B on 8 ranks: 4Ψ + 12Ψ/8 and 16Ψ/8
-    assert (said["stage_one"], said["stage_three"]) == ("41.25 GB", "15 GB")
+    # 12B on 8 ranks: 4Ψ + 12Ψ/8, 2Ψ + 14Ψ/8 and 16Ψ/8; only the last fits into 32 GiB
+    stages = (4 * 12 + 18, 2 * 12 + 21, 24)
+    named = (said["stage_one"], said["stage_two"], said["stage_three"])
+    assert named == tuple(f"{size} GB" for size in stages)
+    assert stages[2] < 32 * 2**30 / 1e9 < min(stages[:2])
 
 
 def test_there_are_enough_questions(page: Executed) -> None:
