@@ -91,7 +91,7 @@ def test_direct_and_ring_cross_where_the_formula_says(page: Executed) -> None:
 
 
 def test_shared_cards_hurt_halving_and_not_the_ring(page: Executed) -> None:
-    ring, halving, two_level = rows_of(page, "All-reduce of 1 GiB, 2 servers")
+    ring, halving, two_level = rows_of(page, "All-reduce of 1 GiB, 2 nodes")
     assert ring[3] == ring[4] == "40.6 ms"
     # 30 rounds of 1/16 GiB over one card
     assert f"{1e3 * 30 * (10e-6 + 2**30 / 16 / 50e9):.1f} ms" == "40.6 ms"
@@ -121,6 +121,7 @@ def test_the_blank_case_has_the_answer_the_page_gives(page: Executed) -> None:
     rows = get("ring").view(state | {"step": "14"}).table.rows
     sent = {row[0]: row[4] for row in rows}
     assert sent["rank 1"] == min(sent.values()) == "6 MB"  # 9 MB but for chunk 2's 3 MB
+    assert (page.said["b_rank"], page.said["b_sent"], page.said["b_all"]) == ("1", "6 MB", "9 MB")
     halving = {"algorithm": "halving-doubling", "ranks": "8", "step": "3"}
     ring = {"algorithm": "ring", "ranks": "8", "step": "7"}
     ends = [get("ring").view(one).sentence.split("every rank has ")[1] for one in (halving, ring)]

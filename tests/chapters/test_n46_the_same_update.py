@@ -45,6 +45,20 @@ def test_four_ranks_one_rank_and_four_portions_train_alike(page: Executed) -> No
     assert page.names["same"] is True
 
 
+def test_the_largest_difference_is_that_of_the_weight_with_the_smallest_gradient(
+    page: Executed,
+) -> None:
+    four, one = (page.names["trainer"](*shape) for shape in ((4, 16), (1, 64)))
+    start = one.weights().copy()
+    four.step()
+    one.step()
+    apart, moved = np.abs(four.weights() - one.weights()), np.abs(one.weights() - start)
+    # Adam's first step is rate · g / (|g| + ε): who moves least has the smallest gradient
+    assert apart.argmax() == moved.argmin()
+    rows = rows_of(page, "The same training three times")
+    assert {row[4] for row in rows} == {f"{apart.max():.1e}"}
+
+
 def test_a_token_of_the_thin_rank_weighs_three_times_as_much(page: Executed) -> None:
     assert page.said["thin"] == "3"
     asked = page.questions()
