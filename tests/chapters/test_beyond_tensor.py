@@ -53,6 +53,7 @@ def test_the_ratio_is_t_over_3h(page: Executed) -> None:
         assert (four, eight) == (f"{4 * ratio:.2f}", f"{8 * ratio:.2f}")
     said = page.said
     assert (said["ratio"], said["ratio_cut"]) == ("1.33", "5.33")
+    assert said["ratio_ring"] == f"{4 * 16384 / (3 * 4096) * (3 / 4) / (7 / 8):.2f}"
     assert (said["f_ratio"], said["f_cut"]) == ("2.13", "8.53")
     assert (said["even"], said["even_check"]) == ("3,072", "1")
 
@@ -64,6 +65,7 @@ def test_the_sum_does_not_go_through_tanh(page: Executed) -> None:
 
 def test_sequence_parallelism_sends_the_same_bytes(page: Executed) -> None:
     sent = 2 * 3 * 8 * 12 * 8 // 4  # an all-reduce of 8 tokens × 12 float64 on four ranks
+    assert (page.said["small_tokens"], page.said["small_width"]) == ("8", "12")
     assert page.said["forward_plain"] == page.said["forward_sequence"] == f"{sent / 1e3:g} kB"
 
 
