@@ -201,10 +201,10 @@ def _size(size: int) -> str:
 
 
 _SHARES: Final = (
-    ("0", "no"),
-    ("0.1", "10 % slower"),
-    ("0.25", "25 % slower"),
-    ("0.5", "50 % slower"),
+    ("0", "none"),
+    ("0.1", "10 %"),
+    ("0.25", "25 %"),
+    ("0.5", "50 %"),
 )
 
 EXPLORER = Explorer(
@@ -236,11 +236,11 @@ EXPLORER = Explorer(
         bandwidth(),
         Choice(
             "slow",
-            "One rank computes slower",
+            "One rank takes longer to compute",
             "1",
-            (("1", "no"), ("1.1", "10 % slower"), ("1.25", "25 % slower"), ("1.5", "50 % slower")),
+            (("1", "no"), ("1.1", "10 % longer"), ("1.25", "25 % longer"), ("1.5", "50 % longer")),
         ),
-        Choice("contention", "Computing under an all-reduce is slower", "0", _SHARES),
+        Choice("contention", "Speed that computing loses under an all-reduce", "0", _SHARES),
     ),
     _draw,
 )

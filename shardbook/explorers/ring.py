@@ -192,7 +192,13 @@ def _table(state: _State) -> Table:
     return Table(
         f"After round {state.step} of {state.rounds}: {state.plan.collective} of "
         f"{format_bytes(state.plan.elements)}",
-        ("rank", "whole chunks", "partial sums (of ranks)", "received in this round", "sent"),
+        (
+            "rank",
+            "chunks that are whole",
+            "partial sums (of ranks)",
+            "received in this round",
+            "sent",
+        ),
         tuple(rows),
     )
 
