@@ -30,7 +30,7 @@ def test_experts_on_many_ranks_are_one_layer(page: Executed) -> None:
 
 
 def test_bytes_of_an_all_to_all(page: Executed) -> None:
-    once = 7 / 8 * 2 * 4096 * 4096 * 2
+    once = 7 / 8 * 2 * 6144 * 4096 * 2
     assert page.said["once"] == f"{once / 1e6:.1f} MB"
     assert page.said["four"] == f"{4 * once / 1e6:.0f} MB"
     expert = 2 * 2 * 4096 * 14336
