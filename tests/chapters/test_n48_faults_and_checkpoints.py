@@ -1,7 +1,11 @@
 """What the pages on faults, hybrid sharding and checkpoints say: the lecture's values, formulas."""
 
+import math
+
 import pytest
 from chapters.execute import Executed, execute
+
+from shardbook.explorers.notebook import Shown
 
 pytestmark = pytest.mark.slow
 
@@ -174,12 +178,40 @@ def test_a_node_is_the_natural_group_and_just_beyond_it_is_the_worst(hybrid: Exe
         assert float(row[1].split()[0]) == pytest.approx(16 * 12.746752 / int(row[0]), rel=5e-3)
 
 
+def test_the_dial_shows_the_numbers_of_the_table(hybrid: Executed) -> None:
+    dial = next(
+        x for x in hybrid.shown if isinstance(x, Shown) and x.explorer.id == "hybrid-sharding"
+    )
+    in_dial = [(row[0], row[1], row[4]) for row in dial.explorer.view(dial.raw).table.rows]
+    assert in_dial == [(row[0], row[1], row[4]) for row in rows_of(hybrid, "12.7B parameters")]
+
+
 def test_resumed_is_never_stopped_and_every_part_left_out_shows(saving: Executed) -> None:
     """(S69)"""
     assert "same bits: True" in saving.printed
     nothing, *parts = rows_of(saving, "Resumed at step ten")
     assert nothing[1] == "none: equal bits"
     assert len(parts) == 4 and all(float(row[1]) > 0 for row in parts)
+
+
+def test_a_lost_count_and_lost_moments_do_opposite_things_to_the_first_step(
+    saving: Executed,
+) -> None:
+    """Adam with a gradient that stays alike, by its formula; 1 is the right length."""
+
+    def length(momentum: float, variance: float, counted: int) -> float:
+        """Of the update after these means, from the gradient 1 and with that number."""
+        first = (0.9 * momentum + 0.1) / (1 - 0.9**counted)
+        second = (0.999 * variance + 0.001) / (1 - 0.999**counted)
+        return first / math.sqrt(second)
+
+    early, late = length(1 - 0.9**10, 1 - 0.999**10, 1), length(1, 1, 1)
+    assert (saving.said["full_m"], saving.said["full_v"]) == ("65%", "1%")
+    assert (saving.said["long_early"], saving.said["long_late"]) == (f"{early:.1f}", f"{late:.1f}")
+    assert early > 1 > late
+    emptied = saving.names["step_lengths"](10_000, 10_000, emptied=True)
+    assert emptied[0] == pytest.approx(length(0, 0, 10_000), rel=1e-3)
+    assert max(emptied) > emptied[0] > 3
 
 
 def test_a_torn_save_leaves_the_one_before_and_damage_names_the_rank(saving: Executed) -> None:
@@ -192,7 +224,7 @@ def test_a_torn_save_leaves_the_one_before_and_damage_names_the_rank(saving: Exe
 def test_at_another_world_size_the_state_is_the_saved_one(saving: Executed) -> None:
     """(S69)"""
     for ranks, padded in ((3, "32,658"), (5, "32,670"), (1, "32,656")):
-        assert f"{ranks} ranks: equal bits True, {padded} elements with padding" in saving.printed
+        assert f"ranks {ranks}: equal bits True, {padded} elements with padding" in saving.printed
     assert (saving.said["from_4"], saving.said["to_4"]) == ("1,164", "1,551")  # 3 · 1552/4
     assert (saving.said["from_3"], saving.said["pad_3"]) == ("1,036", "2")  # 2 · 1554/3
 
