@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from chapters.execute import Executed, execute
 
-from shardbook.schedules.pipeline import parse_order, run_order
+from shardbook.schedules.pipeline import StageTimes, make_order, parse_order, run_order
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def rows_of(page: Executed, part: str) -> dict[str, tuple[str, ...]]:
 def shares(stages: int, micro_batches: float) -> tuple[str, str]:
     """Idle share (GPipe, section 2.3) and extra time (Megatron-LM, 2021, section 2.2)."""
     lost = stages - 1
-    return f"{lost / (micro_batches + lost):.1%}", f"{lost / micro_batches:.1%}"
+    return f"{lost / (micro_batches + lost):.1%}", f"{100 * lost / micro_batches:.4g}%"
 
 
 def test_both_ratios_of_the_bubble(page: Executed) -> None:
@@ -30,7 +30,7 @@ def test_both_ratios_of_the_bubble(page: Executed) -> None:
         idle, extra = shares(4, int(m))
         assert row == (f"{int(m) / (int(m) + 3):.1%}", idle, extra)
     said = page.said
-    assert (said["b_extra"], said["b_idle"]) == ("18.8%", "15.8%")
+    assert (said["b_extra"], said["b_idle"]) == ("18.75%", "15.8%")
     assert (said["b_single"], said["b_single_idle"]) == ("300%", "75%")
     assert (said["f_share"], said["f_wrong"], said["f_slots"]) == ("57%", "73%", "14")
     assert (said["a_idle"], said["a_extra"]) == shares(8, 32)
@@ -52,6 +52,13 @@ def test_interleaving_divides_the_extra_time_and_multiplies_the_sends(page: Exec
         assert rows[name][4] == str(2 * (4 * chunks - 1))
     assert rows["interleaved 1F1B, four chunks"][1:3] == shares(4, 32)
     assert rows["ZBV"][4] == "12"  # the two ends of the V lie on one rank: 2 · 2 · 3
+
+
+def test_breadth_first_takes_as_long_as_interleaved_and_holds_as_much_as_gpipe() -> None:
+    """By pencil: (8 + 3/2) turns of 3 s; all eight micro-batches of both chunks, half a rank each."""
+    run = run_order(make_order("looped-bfs", 4, 8, 2), StageTimes(0.5, 0.5, 0.5))
+    assert run.makespan == (8 + 3 / 2) * 3
+    assert run.peak_live == (8 * 2,) * 4
 
 
 def test_split_backwards_keep_the_worst_ranks_peak(page: Executed) -> None:
