@@ -53,6 +53,7 @@ def test_what_the_reports_need(page: Executed) -> None:
 def test_rent_or_own_by_hand(page: Executed) -> None:
     said = page.said
     hours, running = 4 * 365 * 24, 0.7 * 1.3 * 0.1
+    assert (said["each_hour"], said["running"]) == (f"{40000 / hours:.2f}", f"{running:.3f}")
     assert said["owned"] == f"{40000 / hours / 0.8 + running:.2f}"
     assert said["even"] == f"{40000 / hours / (3.5 - running):.0%}"
     assert said["even_cheap"] == f"{40000 / hours / (2 - running):.0%}"
