@@ -19,6 +19,7 @@ from shardbook.schedules.pipeline import (
     program_of,
     run_program,
 )
+from shardbook.schedules.pipeline.actions import TRANSFERS
 
 _TITLES: Final = {
     "gpipe": "GPipe",
@@ -113,15 +114,16 @@ def _moment(shown: Timed, step: int) -> float:
 
 def _table(shown: Timed, time: float, schedule: str, micro_batches: int, chunks: int) -> Table:
     done = shown.done
+    parts = zip(done.program.parts, done.program.ranks, shown.starts, shown.ends, strict=True)
     running = {
-        action.stream: action.name
-        for action, start, end in zip(done.run.plan.actions, shown.starts, shown.ends, strict=True)
-        if start <= time < end
+        rank: str(part)
+        for part, rank, start, end in parts
+        if start <= time < end and part.kind not in TRANSFERS
     }
     rows = [
         (
             f"rank {rank}",
-            running.get(f"rank {rank}", "idle"),
+            running.get(rank, "idle"),
             spoken(shown.holds(rank, time), chunks),
             spoken(done.peak_live[rank], chunks),
             format_seconds(done.busy[rank], 4),

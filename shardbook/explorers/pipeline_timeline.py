@@ -98,17 +98,13 @@ def timeline(
         columns.insert(0, ("holds now", _RIGHT + 76))
     for title, x in columns:
         draw.words(root, x, first - 6, title, anchor="end", class_="sb-small")
+    times = {time for held in shown.held for time, _ in held}
+    places = {time: draw.number(_LEFT + time * scale) for time in times}
+    high = (_CURVE - 4) / max(*done.peak_live, full)
     for rank in range(len(done.order)):
         y = first + rank * (_BAR + _CURVE + _GAP)
         draw.words(root, 0, y + 17, f"rank {rank}")
-        _curve(
-            root,
-            shown.held[rank],
-            y + _BAR + _CURVE,
-            scale,
-            done.makespan,
-            max(*done.peak_live, full),
-        )
+        _curve(root, shown.held[rank], places, y + _BAR + _CURVE, high, done.makespan * scale)
         counts = [done.peak_live[rank]]
         if time is not None:
             counts.insert(0, shown.holds(rank, time))
@@ -141,47 +137,37 @@ def _scale(done: PipelineRun) -> float:
 
 def _blocks(done: PipelineRun, starts: tuple[float, ...], ends: tuple[float, ...]) -> _Blocks:
     scale = _scale(done)
-    row_of = {
-        part.stage: (rank * (_BAR + _CURVE + _GAP), part.stage != min(a.stage for a in row))
-        for rank, row in enumerate(done.order)
-        for part in {part.stage: part for a in row for part in a.steps}.values()
-    }
-    blocks = _Blocks({}, [])
-    #: (stage, kind, seconds) → path of its blocks, their outline, and a later chunk's mark
-    outlines: dict[tuple[int, str, float], tuple[list[str], str, str]] = {}
+    made, ranks = done.program.made, done.program.ranks
+    rank_of = {stage: ranks[next(iter(like.values()))] for (stage, _), like in made.items()}
+    first_of = {rank: stage for stage, rank in sorted(rank_of.items(), reverse=True)}
+    # Much starts at once: each place is written once.
+    places = {begin: f"M{_LEFT + begin * scale:.1f} " for begin in set(starts)}
+    paths: dict[str, list[str]] = {}
+    numbers: list[tuple[float, float, str]] = []
     later: list[str] = []
     narrow = False
-    for part, start, end in zip(done.parts, starts, ends, strict=True):
-        stage, kind, micro_batch, _ = part
-        length = end - start
+    for (stage, kind), like in made.items():
+        begins = [starts[at] for at in like.values()]
+        length = ends[next(iter(like.values()))] - begins[0]
         if length <= 0 or kind not in KINDS:
             continue
-        key = stage, kind, length
-        if key not in outlines:
-            outlines[key] = (
-                blocks.paths.setdefault(kind, []),
-                *_outlines(length * scale, *row_of[stage]),
-            )
-        path, whole, low = outlines[key]
-        place = f"M{_LEFT + start * scale:.1f} "
-        path.append(place + whole)
-        if low:
-            later.append(place + low)
+        wide, rank = f"{length * scale:.1f}", rank_of[stage]
+        y = rank * (_BAR + _CURVE + _GAP)
+        moves = [places[begin] for begin in begins]
+        whole = f"{y}h{wide}v{_BAR}h-{wide}z"
+        paths.setdefault(kind, []).append(whole.join(moves) + whole)
+        if stage != first_of[rank]:
+            low = f"{y + _BAR - 4}h{wide}v4h-{wide}z"
+            later.append(low.join(moves) + low)
+        narrow = narrow or length * scale < _DIGIT * max(map(len, map(str, like))) + 2
         if not narrow:
-            text = str(micro_batch)
-            narrow = length * scale < _DIGIT * len(text) + 2
-            middle = _LEFT + (start + end) / 2 * scale
-            blocks.numbers.append((middle, row_of[stage][0] + 15, text))
+            numbers += [
+                (_LEFT + (begin + length / 2) * scale, y + 15, str(micro_batch))
+                for begin, micro_batch in zip(begins, like, strict=True)
+            ]
     if later:
-        blocks.paths[_LATER] = later
-    return _Blocks(blocks.paths, [] if narrow else blocks.numbers)
-
-
-def _outlines(width: float, y: int, later: bool) -> tuple[str, str]:
-    """A block of a row at ``y`` from its left end on, and the mark of a later chunk in it."""
-    wide = f"{width:.1f}"
-    mark = f"{y + _BAR - 4}h{wide}v4h-{wide}z" if later else ""
-    return f"{y}h{wide}v{_BAR}h-{wide}z", mark
+        paths[_LATER] = later
+    return _Blocks(paths, [] if narrow else numbers)
 
 
 def _draw_blocks(root: Element, blocks: _Blocks, first: float) -> None:
@@ -214,18 +200,16 @@ def _key(root: Element, blocks: _Blocks, top: float) -> None:
 def _curve(
     root: Element,
     held: tuple[tuple[float, int], ...],
+    places: dict[float, str],
     foot: float,
-    scale: float,
-    makespan: float,
-    full: int,
+    high: float,
+    long: float,
 ) -> None:
-    """What a rank holds, as an area on a line at ``foot``; all ranks have one scale."""
-    high = (_CURVE - 4) / full
-    path = [f"M{draw.number(_LEFT)} {draw.number(foot)}"]
-    for time, count in held:
-        x, y = draw.number(_LEFT + time * scale), draw.number(foot - count * high)
-        path.append(f"H{x}V{y}")
+    """What a rank holds, ``high`` a stage-chunk, as an area on a line ``long`` at ``foot``."""
+    heights = {count: draw.number(foot - count * high) for count in {count for _, count in held}}
+    steps = [f"H{places[time]}V{heights[count]}" for time, count in held]
+    start, end = draw.number(_LEFT), draw.number(_LEFT + long)
+    path = f"M{start} {draw.number(foot)}{''.join(steps)}H{end}"
     fill = draw.CATEGORIES["activations"][1]
     style = {"fill": fill, "fill_opacity": "0.25", "stroke": fill}
-    path.append(f"H{draw.number(_LEFT + makespan * scale)}")
-    draw.add(root, "path", d="".join(path), class_="sb-activations", **style)
+    draw.add(root, "path", d=path, class_="sb-activations", **style)

@@ -4,6 +4,7 @@ See [Note: two predecessors] in `shardbook.schedules.core`.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from shardbook.schedules.core import Action, Allocation, Plan, Pool, checked_seconds, program_fault
 from shardbook.schedules.faults import ScheduleError
@@ -15,30 +16,54 @@ def compile_plan(actions: Iterable[Action]) -> Plan:
     Raises `ScheduleError` for a missing producer, a deadlock, or memory taken or released twice.
     """
     program = tuple(actions)
-    count = len(program)
     preds, issue_of = _predecessors(program)
+    costs = [checked_seconds("seconds", action.seconds) for action in program]
+    costs += [checked_seconds("issue", program[at].issue) for at in issue_of]
+    seconds, first, second, number = lay_out(program, preds, costs)
+    count = len(program)
+    issue_node = [0] * count
+    for node, action_index in zip(number[count:], issue_of, strict=True):
+        issue_node[action_index] = node
+    return Plan(program, _pools(program), seconds, first, second, number[:count], issue_node)
+
+
+def lay_out(
+    program: Sequence[Action], preds: Sequence[Sequence[int]], costs: Sequence[float]
+) -> tuple[list[float], list[int], list[int], list[int]]:
+    """The nodes' durations, s, and two predecessors each, and at what node each of ``preds`` is.
+
+    ``preds``: by action (after them, by issue) what ends before it starts; ``costs``: in s.
+    """
     order = _topological(preds)
     if len(order) < len(preds):
         raise _deadlock(program, preds, set(order))
-    costs = [checked_seconds("seconds", action.seconds) for action in program]
-    costs += [checked_seconds("issue", program[action_index].issue) for action_index in issue_of]
     number = [0] * len(preds)
     seconds, first, second = [0.0], [0], [0]
     for node in order:
-        earlier = [number[before] for before in preds[node]] or [0]
-        while len(earlier) > 2:
-            seconds.append(0.0)
-            first.append(earlier.pop())
-            second.append(earlier.pop())
-            earlier.append(len(seconds) - 1)
+        before = preds[node]
+        if len(before) > 2:
+            before = list(before)
+            while len(before) > 2:
+                number.append(len(seconds))
+                seconds.append(0.0)
+                first.append(number[before.pop()])
+                second.append(number[before.pop()])
+                before.append(len(number) - 1)
         number[node] = len(seconds)
         seconds.append(costs[node])
-        first.append(earlier[0])
-        second.append(earlier[-1])
-    issue_node = [0] * count
-    for at, action_index in enumerate(issue_of):
-        issue_node[action_index] = number[count + at]
-    return Plan(program, _pools(program), seconds, first, second, number[:count], issue_node)
+        first.append(number[before[0]] if before else 0)
+        second.append(number[before[-1]] if before else 0)
+    return seconds, first, second, number[: len(preds)]
+
+
+def pool_of(allocations: Iterable[Allocation], *, one_stream: bool) -> Pool:
+    """A pool; ``one_stream``: all that takes from it and releases to it runs on one stream."""
+    held = tuple(allocations)
+    if not one_stream:
+        return Pool(held, None)
+    changes = [(taken, False, size) for _, size, taken, _ in held]
+    changes += [(released, True, -size) for _, size, _, released in held if released is not None]
+    return Pool(held, tuple(sorted(changes, key=itemgetter(0, 1))))
 
 
 def _predecessors(program: tuple[Action, ...]) -> tuple[list[list[int]], list[int]]:
@@ -80,8 +105,11 @@ def _predecessors(program: tuple[Action, ...]) -> tuple[list[list[int]], list[in
     return preds + issues, issue_of
 
 
-def _topological(preds: list[list[int]]) -> Sequence[int]:
-    if all(not before or max(before) < node for node, before in enumerate(preds)):
+def _topological(preds: Sequence[Sequence[int]]) -> Sequence[int]:
+    for node, before in enumerate(preds):
+        if before and max(before) >= node:
+            break
+    else:
         return range(len(preds))
     followers: list[list[int]] = [[] for _ in preds]
     missing = [len(before) for before in preds]
@@ -100,7 +128,6 @@ def _topological(preds: list[list[int]]) -> Sequence[int]:
 def _pools(program: tuple[Action, ...]) -> dict[str, Pool]:
     live: dict[tuple[str, str], tuple[int, int]] = {}
     allocations: dict[str, list[Allocation]] = {}
-    deltas: dict[str, list[int]] = {}
     stream: dict[str, str] = {}
     shared: set[str] = set()
     for index, action in enumerate(program):
@@ -112,7 +139,6 @@ def _pools(program: tuple[Action, ...]) -> dict[str, Pool]:
                     program, index, f"it takes {buffer.name}, which is taken already"
                 )
             live[key] = (index, buffer.size)
-            deltas.setdefault(pool, []).append(buffer.size)
             if stream.setdefault(pool, action.stream) != action.stream:
                 shared.add(pool)
         for buffer in action.releases:
@@ -125,18 +151,18 @@ def _pools(program: tuple[Action, ...]) -> dict[str, Pool]:
             taken, size = live.pop(key)
             held = Allocation(buffer.name, size, taken, index)
             allocations.setdefault(pool, []).append(held)
-            deltas[pool].append(-size)
             if stream[pool] != action.stream:
                 shared.add(pool)
     for (pool, name), (taken, size) in live.items():
         allocations.setdefault(pool, []).append(Allocation(name, size, taken, None))
     return {
-        pool: Pool(tuple(held), None if pool in shared else tuple(deltas[pool]))
-        for pool, held in allocations.items()
+        pool: pool_of(held, one_stream=pool not in shared) for pool, held in allocations.items()
     }
 
 
-def _deadlock(program: tuple[Action, ...], preds: list[list[int]], done: set[int]) -> ScheduleError:
+def _deadlock(
+    program: Sequence[Action], preds: Sequence[Sequence[int]], done: set[int]
+) -> ScheduleError:
     """The circle of waiting that stops the program, told from its first action on."""
     count = len(program)
     node = next(node for node in range(len(preds)) if node not in done)

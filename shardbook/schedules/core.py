@@ -70,17 +70,21 @@ class Allocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool's allocations; ``deltas``: sizes in the order of the pool's only stream, if one."""
+    """One pool's allocations.
+
+    ``changes``: where one stream takes and releases all of it, in the order of that stream (action,
+    whether it releases, by how much the pool changes); else None.
+    """
 
     allocations: tuple[Allocation, ...]
-    deltas: tuple[int, ...] | None
+    changes: tuple[tuple[int, bool, int], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A compiled program: flat lists of nodes. See [Note: two predecessors]."""
 
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     pools: dict[str, Pool]
     seconds: list[float] = field(repr=False)
     first: list[int] = field(repr=False)
@@ -106,7 +110,9 @@ class Run:
     def starts(self) -> tuple[float, ...]:
         """The start of each action, s."""
         ends, first, second = self.node_ends, self.plan.first, self.plan.second
-        return tuple([max(ends[first[node]], ends[second[node]]) for node in self.plan.node])
+        one = [ends[first[node]] for node in self.plan.node]
+        other = [ends[second[node]] for node in self.plan.node]
+        return tuple(map(max, one, other))
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -147,7 +153,10 @@ def simulate(plan: Plan, seconds: Sequence[float] | None = None, *, allocate: st
             raise InputError("seconds", len(seconds), f"give {len(plan.actions)} durations")
         costs = costs.copy()
         for node, value in zip(plan.node, seconds, strict=True):
-            costs[node] = checked_seconds("seconds", value)
+            if type(value) is float and 0 <= value <= _LONGEST:
+                costs[node] = value
+            else:
+                costs[node] = checked_seconds("seconds", value)
     ends = [0.0]
     append = ends.append
     steps = zip(costs, plan.first, plan.second, strict=True)
@@ -158,8 +167,8 @@ def simulate(plan: Plan, seconds: Sequence[float] | None = None, *, allocate: st
         append((time if time > later else later) + cost)
     run = Run(plan, ends, {}, allocate)
     for name, pool in plan.pools.items():
-        if pool.deltas is not None and allocate == "start":
-            run.peaks[name] = max(accumulate(pool.deltas))
+        if pool.changes is not None and allocate == "start":
+            run.peaks[name] = max(accumulate(map(itemgetter(2), pool.changes)))
         else:
             run.peaks[name] = max(held for _, held, _ in held_over_time(run, name))
     return run
@@ -168,8 +177,14 @@ def simulate(plan: Plan, seconds: Sequence[float] | None = None, *, allocate: st
 def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
     """What a pool holds after each take and release, as (time in s, size, action's index).
 
-    At one instant, what was taken earlier is released first; else in program order.
+    At one instant: in the order of the stream where there is one stream; else what was taken
+    earlier is released first, and the rest is in program order.
     """
+    changes = run.plan.pools[pool].changes
+    if changes is not None and run.allocate == "start":
+        times = [run.end_of(at) if ends else run.start_of(at) for at, ends, _ in changes]
+        held = accumulate(map(itemgetter(2), changes))
+        return list(zip(times, held, map(itemgetter(0), changes), strict=True))
     events: list[tuple[float, int, int, int]] = []
     for allocation in run.plan.pools[pool].allocations:
         taken = run.taken_at(allocation.taken)
@@ -181,14 +196,12 @@ def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
                 raise program_fault(run.plan.actions, allocation.released, reason)
             events.append((ended, int(ended == taken), allocation.released, -allocation.size))
     events.sort(key=itemgetter(0, 1, 2))
-    held = accumulate(size for _, _, _, size in events)
+    held = accumulate(map(itemgetter(3), events))
     return [(event[0], size, event[2]) for event, size in zip(events, held, strict=True)]
 
 
 def checked_seconds(argument: str, value: float) -> float:
     """Return a duration, s; raises `InputError` where it is negative or not finite."""
-    if type(value) is float and 0 <= value <= _LONGEST:
-        return value
     return real(argument, value, 0, _LONGEST, "s")
 
 

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardbook.errors import InputError
+from shardbook.schedules.compiling import compile_plan
+from shardbook.schedules.core import simulate
 from shardbook.schedules.faults import ScheduleError
 from shardbook.schedules.pipeline import (
     SCHEDULES,
@@ -213,6 +215,7 @@ def test_forwards_alone_may_run():
         ("0B0 0F0", "rank 0", 0, "deadlock"),
         ("0F0 0B0 0F1 0B1\n1F0 1F1 1B0 1B1", "rank 0", 1, "0B0 ← 1B0 ← 1F1 ← 0F1 ← 0B0"),
         ("0F0 0I0 0W1 0F1 0I1 0W0", "rank 0", 2, "deadlock"),
+        ("(0F0;0B0)OVERLAP_F_B", "rank 0", 0, "0F0 ← 0F0"),
     ],
 )
 def test_the_first_fault_is_marked(text, rank, step, reason):
@@ -255,6 +258,22 @@ def test_a_compiled_order_runs_with_other_times_as_if_compiled_for_them(
             anew.peak_live,
         )
         assert again.bubble_fraction == anew.bubble_fraction
+
+
+@given(st.sampled_from(list(SCHEDULES)), st.integers(1, 5), st.integers(1, 3), stage_times)
+@settings(derandomize=True, deadline=None, max_examples=120)
+def test_a_program_is_what_its_actions_compile_to(name, ranks, rounds, times):
+    """The program lays its columns out itself; here each action stands for itself."""
+    plan = program_of(make_order(name, ranks, 2 * ranks * rounds), times).plan
+    apart = compile_plan(tuple(plan.actions))
+    assert simulate(plan).node_ends == simulate(apart).node_ends
+    assert (plan.seconds, plan.first, plan.second) == (apart.seconds, apart.first, apart.second)
+    assert (plan.node, plan.issue_node) == (apart.node, apart.issue_node)
+    assert {rank: pool.changes for rank, pool in plan.pools.items()} == {
+        rank: pool.changes for rank, pool in apart.pools.items()
+    }
+    for rank, pool in plan.pools.items():
+        assert sorted(pool.allocations) == sorted(apart.pools[rank].allocations)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, 0.0)])

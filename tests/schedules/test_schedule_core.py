@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -142,6 +143,31 @@ def test_memory_equals_a_count_between_the_events(actions):
             curve = [size for time, size in memory(result, "pool") if time <= middle]
             assert curve[-1] == here
         assert result.peaks["pool"] >= max(size for _, size in memory(result, "pool"))
+
+
+@given(programs())
+@settings(derandomize=True, deadline=None, max_examples=300)
+def test_a_pool_of_one_stream_holds_what_its_allocations_say(actions):
+    """Read off the stream's order, and put together from each buffer's two times."""
+    stream_of = {buffer.name: action.stream for action in actions for buffer in action.takes}
+    own = [
+        action._replace(
+            takes=tuple(buffer._replace(pool=action.stream) for buffer in action.takes),
+            releases=tuple(
+                buffer._replace(pool=action.stream)
+                for buffer in action.releases
+                if stream_of[buffer.name] == action.stream
+            ),
+        )
+        for action in actions
+    ]
+    plan = compile_plan(own)
+    assert all(pool.changes is not None for pool in plan.pools.values())
+    shared = {name: replace(pool, changes=None) for name, pool in plan.pools.items()}
+    quick, slow = simulate(plan), simulate(replace(plan, pools=shared))
+    for stream in plan.pools:
+        assert memory(quick, stream) == memory(slow, stream)
+        assert quick.peaks[stream] >= slow.peaks[stream]
 
 
 @given(programs())

@@ -72,7 +72,7 @@ def _counted(steps: Iterable[Step]) -> Iterator[PipelineAction]:
     """Give each step its micro-batch. See [Note: pattern and count]."""
     numbers: defaultdict[Step, Iterator[int]] = defaultdict(count)
     for step in steps:
-        yield PipelineAction(*step, next(numbers[step]))
+        yield PipelineAction._make((*step, next(numbers[step]), ()))
 
 
 def _gpipe(rank: int, ranks: int, micro_batches: int, chunks: int) -> Iterator[PipelineAction]:

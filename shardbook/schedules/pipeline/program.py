@@ -1,12 +1,14 @@
 """A pipeline schedule as a program for the simulator: what needs what, and what it takes along."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import zip_longest
+from typing import Final, overload
 
 from shardbook.errors import InputError, real, whole
-from shardbook.schedules.compiling import compile_plan
-from shardbook.schedules.core import COMMUNICATION, COMPUTE, Action, Buffer, Plan
+from shardbook.schedules.compiling import lay_out, pool_of
+from shardbook.schedules.core import COMMUNICATION, COMPUTE, Action, Allocation, Buffer, Plan, Pool
 from shardbook.schedules.pipeline.actions import (
     BACKWARD,
     BACKWARD_INPUT,
@@ -20,15 +22,15 @@ from shardbook.schedules.pipeline.check import rank_name
 #: one value for all stages, or one a stage
 PerStage = float | Sequence[float]
 
-#: rank, what runs, and what must be ready with it
-Slot = tuple[int, PipelineAction, tuple[PipelineAction, ...]]
+#: by stage and kind: micro-batch → the index of the part
+Made = dict[tuple[int, str], dict[int | None, int]]
 
 _LONGEST: Final = 1e12
 #: transfer → the stages it goes up or down; what is sent behind a computation
 _SENDS: Final = {"SEND_F": 1, "SEND_B": -1}
 _SENDS_OF: Final = {FORWARD: "SEND_F", BACKWARD: "SEND_B", BACKWARD_INPUT: "SEND_B"}
-#: what takes, or is the last to need, what is kept of a micro-batch
-_HOLDS: Final = (FORWARD, BACKWARD, BACKWARD_WEIGHT)
+#: what is the last to need what a forward keeps of a micro-batch
+_LAST: Final = (BACKWARD, BACKWARD_WEIGHT)
 #: kind → of the stage so many further on, those of these kinds that there are
 _NEEDS: Final = {
     FORWARD: ((-1, ("SEND_F", FORWARD)),),
@@ -76,11 +78,59 @@ UNIT_TIMES: Final = StageTimes()
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An order compiled to run with any times; ``parts``: what each action of the plan does."""
+    """An order compiled to run with any times.
+
+    ``parts``: what each action of the plan does; ``ranks``: which rank does it; ``made``: by
+    stage and kind, at what index each micro-batch's part is.
+    """
 
     order: Order
     plan: Plan
     parts: tuple[PipelineAction, ...]
+    ranks: tuple[int, ...]
+    made: Made
+
+    def seconds(self, times: StageTimes) -> list[float]:
+        """How long each of the parts takes, s."""
+        return _seconds(self.parts, self.made, times)
+
+
+@dataclass(frozen=True, slots=True)
+class _Actions(Sequence[Action]):
+    """The actions of a program, one value each, made when they are read: to run needs none."""
+
+    parts: tuple[PipelineAction, ...]
+    streams: Sequence[str]
+    hosts: Sequence[str]
+    seconds: Sequence[float]
+    needs: Sequence[Sequence[int]]
+    sizes: dict[int, int]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @overload
+    def __getitem__(self, at: int) -> Action: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Action, ...]: ...
+    def __getitem__(self, at: int | slice) -> Action | tuple[Action, ...]:
+        if isinstance(at, slice):
+            return tuple(self[each] for each in range(len(self))[at])
+        part, host = self.parts[at], self.hosts[at]
+        stage, kind, micro_batch, _ = part
+        kept: tuple[Buffer, ...] = ()
+        if kind == FORWARD or kind in _LAST:
+            kept = (Buffer(host, _kept(stage, micro_batch), self.sizes[stage]),)
+        return Action(
+            str(part),
+            self.streams[at],
+            self.seconds[at],
+            tuple(self.needs[at]),
+            COMMUNICATION if kind in _SENDS else COMPUTE,
+            host,
+            takes=kept if kind == FORWARD else (),
+            releases=() if kind == FORWARD else kept,
+        )
 
 
 def program_of(
@@ -92,87 +142,113 @@ def program_of(
     a stage keeps of a micro-batch until its last backward part, for all stages or one a stage.
     Raises `ScheduleError` where the ranks wait for each other.
     """
-    rank_of = {part.stage: rank for rank, row in enumerate(order) for a in row for part in a.steps}
     transfer = real("transfer", times.transfer, 0, _LONGEST, "s")
-    slots = list(_slots(order, rank_of if transfer else {}))
-    parts = tuple([part for _, part, _ in slots])
-    producers = _producers(parts)
-    names = [rank_name(rank) for rank in range(len(order))]
-    sizes = {stage: _size(live, stage) for stage in rank_of}
-    kept: dict[tuple[int, int | None], tuple[Buffer, ...]] = {}
-    none: tuple[Buffer, ...] = ()
-    actions = []
-    for (rank, part, together), seconds in zip(slots, durations(parts, times), strict=True):
-        stage, kind, micro_batch, _ = part
-        name = stream = names[rank]
-        needs = tuple(
-            [
-                found[each[2]]
-                for each in together
-                for found in producers[each[:2]]
-                if each[2] in found
-            ]
-        )
-        takes = releases = none
-        of_kind = COMPUTE
-        if kind in _SENDS:
-            stream = f"{name} → {names[rank_of[stage + _SENDS[kind]]]}"
-            of_kind = COMMUNICATION
-        elif kind in _HOLDS:
-            here = stage, micro_batch
-            buffers = kept.get(here)
-            if buffers is None:
-                buffers = (Buffer(name, f"{stage}{FORWARD}{micro_batch}", sizes[stage]),)
-                kept[here] = buffers
-            takes, releases = (buffers, none) if kind == FORWARD else (none, buffers)
-        actions.append(
-            Action(str(part), stream, seconds, needs, of_kind, name, 0.0, (), takes, releases)
-        )
-    return Program(order, compile_plan(actions), parts)
-
-
-def durations(parts: Sequence[PipelineAction], times: StageTimes) -> list[float]:
-    """How long each of ``parts`` takes, s."""
-    kinds = [part[:2] for part in parts]
-    seconds = {
-        kind: times.seconds(part) for kind, part in dict(zip(kinds, parts, strict=True)).items()
-    }
-    return [seconds[kind] for kind in kinds]
-
-
-def _producers(
-    parts: Sequence[PipelineAction],
-) -> dict[tuple[int, str], list[dict[int | None, int]]]:
-    """By stage and kind, for each thing it needs: micro-batch → the index of what makes it."""
-    made: dict[tuple[int, str], dict[int | None, int]] = {}
+    ranks, parts, leads = _slots(order, sends=bool(transfer))
+    made: Made = defaultdict(dict)
     for at, part in enumerate(parts):
-        made.setdefault(part[:2], {})[part[2]] = at
-    return {
-        (stage, kind): [
-            # Of several kinds, the first that there is.
-            {
-                at: n
-                for other in reversed(kinds)
-                for at, n in made.get((stage + hop, other), {}).items()
-            }
-            for hop, kinds in _NEEDS.get(kind, ())
-        ]
-        for stage, kind in made
-    }
+        made[part[:2]][part[2]] = at
+    rank_of = {stage: ranks[_first(like)] for (stage, _), like in made.items()}
+    sizes = {stage: _size(live, stage) for stage in rank_of}
+    names = [rank_name(rank) for rank in range(len(order))]
+    hosts = [names[rank] for rank in ranks]
+    streams = hosts.copy() if transfer else hosts
+    for (stage, kind), sent in made.items():
+        if kind in _SENDS:
+            to = names[rank_of[stage + _SENDS[kind]]]
+            for at in sent.values():
+                streams[at] = f"{hosts[at]} → {to}"
+    needs = _needs(made, streams, leads)
+    seconds = _seconds(parts, made, times)
+    actions = _Actions(parts, streams, hosts, seconds, needs, sizes)
+    nodes = lay_out(actions, needs, seconds)
+    plan = Plan(actions, _pools(made, rank_of, sizes), *nodes, [0] * len(parts))
+    return Program(order, plan, parts, ranks, made)
 
 
-def _slots(order: Order, rank_of: dict[int, int]) -> Iterator[Slot]:
-    """The parts, step by step and rank by rank; sends only if ``rank_of`` says where to."""
-    for step in range(max(len(row) for row in order)):
-        for rank, row in enumerate(order):
-            steps = row[step].steps if step < len(row) else ()
-            for part in steps:
-                # An overlapped pair starts when both of its parts can.
-                yield rank, part, steps if part is steps[0] else (part,)
-                send = _SENDS_OF.get(part.kind) if rank_of else None
+def _seconds(parts: Sequence[PipelineAction], made: Made, times: StageTimes) -> list[float]:
+    seconds = [0.0] * len(parts)
+    for like in made.values():
+        value = times.seconds(parts[_first(like)])
+        for at in like.values():
+            seconds[at] = value
+    return seconds
+
+
+def _first(like: dict[int | None, int]) -> int:
+    return next(iter(like.values()))
+
+
+def _slots(
+    order: Order, *, sends: bool
+) -> tuple[tuple[int, ...], tuple[PipelineAction, ...], list[int]]:
+    """Step by step and rank by rank: the rank, the part, and what must wait for its needs.
+
+    An overlapped pair starts when both of its parts can: the first waits for the second's needs.
+    """
+    rank_of: dict[int, int] = {}
+    if sends:
+        rank_of = {
+            part.stage: rank for rank, row in enumerate(order) for a in row for part in a.steps
+        }
+    ranks: list[int] = []
+    parts: list[PipelineAction] = []
+    leads: list[int] = []
+    for step in zip_longest(*order):
+        for rank, action in enumerate(step):
+            if action is None:
+                continue
+            lead = len(parts)
+            for part in action[3] or (action,):
+                ranks.append(rank)
+                parts.append(part)
+                leads.append(lead)
+                send = _SENDS_OF.get(part[1]) if sends else None
                 if send and rank_of.get(part.stage + _SENDS[send], rank) != rank:
-                    sent = PipelineAction(part.stage, send, part.micro_batch)
-                    yield rank, sent, (sent,)
+                    ranks.append(rank)
+                    leads.append(len(parts))
+                    parts.append(PipelineAction(part.stage, send, part.micro_batch))
+    return tuple(ranks), tuple(parts), leads
+
+
+def _needs(made: Made, streams: Sequence[str], leads: Sequence[int]) -> list[list[int]]:
+    """What each part waits for, its stream's last part included: indices of parts."""
+    tail: dict[str, int] = {}
+    needs: list[list[int]] = []
+    for at, stream in enumerate(streams):
+        needs.append([tail[stream]] if stream in tail else [])
+        tail[stream] = at
+    for (stage, kind), waiting in made.items():
+        for hop, kinds in _NEEDS.get(kind, ()):
+            found: dict[int | None, int] = {}
+            # Of several kinds, the first that there is.
+            for other in reversed(kinds):
+                found.update(made.get((stage + hop, other), {}))
+            if not found:
+                continue
+            for micro_batch, at in waiting.items():
+                need, lead = found.get(micro_batch), leads[at]
+                # What ran earlier on the same stream has ended before.
+                if need is not None and (need >= lead or streams[need] != streams[lead]):
+                    needs[lead].append(need)
+    return needs
+
+
+def _pools(made: Made, rank_of: dict[int, int], sizes: dict[int, int]) -> dict[str, Pool]:
+    """By rank, what its stages keep of each micro-batch from its forward to its last backward."""
+    held: dict[str, list[Allocation]] = {}
+    for stage, rank in rank_of.items():
+        ended = {at: n for kind in _LAST for at, n in made.get((stage, kind), {}).items()}
+        allocations = [
+            Allocation(_kept(stage, micro_batch), sizes[stage], at, ended.get(micro_batch))
+            for micro_batch, at in made.get((stage, FORWARD), {}).items()
+        ]
+        if allocations:
+            held.setdefault(rank_name(rank), []).extend(allocations)
+    return {name: pool_of(allocations, one_stream=True) for name, allocations in held.items()}
+
+
+def _kept(stage: int, micro_batch: int | None) -> str:
+    return f"{stage}{FORWARD}{micro_batch}"
 
 
 def _size(live: int | Sequence[int], stage: int) -> int:

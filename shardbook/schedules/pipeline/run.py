@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from shardbook.errors import InputError, whole
-from shardbook.schedules.core import COMMUNICATION, COMPUTE, Run, simulate
-from shardbook.schedules.pipeline.actions import Order, PipelineAction
+from shardbook.schedules.core import Run, simulate
+from shardbook.schedules.pipeline.actions import TRANSFERS, Order
 from shardbook.schedules.pipeline.check import check_order, fault, rank_name
 from shardbook.schedules.pipeline.program import (
     UNIT_TIMES,
     Program,
     StageTimes,
-    durations,
     program_of,
 )
 from shardbook.schedules.timeline import first_over
@@ -22,20 +21,24 @@ from shardbook.schedules.timeline import first_over
 class PipelineRun:
     """An executed schedule; times in s.
 
-    ``parts``: what each action of the run's plan computes or sends. ``bubble_fraction``: idle
+    ``bubble_fraction``: idle
     time ÷ (ranks × makespan). ``bubble_over_ideal``: idle time ÷ busy time, i.e. extra time ÷ the
     time without a bubble. ``peak_live``: the most a rank holds from a forward to the end of its
     last backward part, in stage-chunks (or in the ``live`` sizes).
     """
 
-    order: Order
+    program: Program
     run: Run
-    parts: tuple[PipelineAction, ...]
     makespan: float
     busy: tuple[float, ...]
     bubble_fraction: float
     bubble_over_ideal: float
     peak_live: tuple[int, ...]
+
+    @property
+    def order(self) -> Order:
+        """What each rank does, in order."""
+        return self.program.order
 
 
 def run_order(
@@ -65,7 +68,7 @@ def run_program(program: Program, times: StageTimes) -> PipelineRun:
     and ``times`` has, or the other way round.
     """
     crosses = sum(map(bool, program.order)) > 1
-    sends = any(action.kind == COMMUNICATION for action in program.plan.actions)
+    sends = any(part.kind in TRANSFERS for part in program.parts)
     if crosses and bool(times.transfer) != sends:
         allowed = "compile the order anew where transfers come or go"
         raise InputError("transfer", times.transfer, allowed)
@@ -73,23 +76,22 @@ def run_program(program: Program, times: StageTimes) -> PipelineRun:
 
 
 def _executed(program: Program, times: StageTimes) -> PipelineRun:
-    order, plan = program.order, program.plan
-    lengths = durations(program.parts, times)
-    run = simulate(plan, lengths)
-    busy = {rank_name(rank): 0.0 for rank in range(len(order))}
-    for action, seconds in zip(plan.actions, lengths, strict=True):
-        if action.kind == COMPUTE:
-            busy[action.stream] += seconds
-    makespan, total = run.makespan, sum(busy.values())
+    lengths = program.seconds(times)
+    run = simulate(program.plan, lengths)
+    busy = [0.0] * len(program.order)
+    for part, rank, seconds in zip(program.parts, program.ranks, lengths, strict=True):
+        if part[1] not in TRANSFERS:
+            busy[rank] += seconds
+    makespan, total = run.makespan, sum(busy)
+    there = len(busy) * makespan
     return PipelineRun(
-        order,
+        program,
         run,
-        program.parts,
         makespan,
-        tuple(busy.values()),
-        1 - total / (len(order) * makespan) if makespan else 0.0,
-        (len(order) * makespan - total) / total if total else 0.0,
-        tuple(run.peaks.get(rank, 0) for rank in busy),
+        tuple(busy),
+        1 - total / there if there else 0.0,
+        (there - total) / total if total else 0.0,
+        tuple(run.peaks.get(rank_name(rank), 0) for rank in range(len(busy))),
     )
 
 
