@@ -194,7 +194,7 @@ def _sentence(case: _Case) -> str:
     verb = "is" if len(winners) == 1 else "are"
     return (
         f"{format_bytes(case.size)} among {case.ranks:,} ranks: the ring needs {format_seconds(ring)}, "
-        f"{waiting:.0%} of it latency, and reaches {format_bytes(rate, 3)}/s of busbw of "
+        f"{waiting:.0%} of it latency; its busbw is {format_bytes(rate, 3)}/s of the port's "
         f"{format_bytes(case.bandwidth, 3)}/s; fastest {verb} {names} with {format_seconds(fastest)}."
     )
 

@@ -92,6 +92,8 @@ def test_the_cost_table_is_what_the_plans_measure(ranks: int) -> None:
 
 def test_the_ring_reaches_the_bandwidth_of_the_port_when_messages_are_large() -> None:
     state = {"size": "16GB", "latency": "1us", "ranks": "8"}
-    assert "reaches 50 GB/s of busbw of 50 GB/s" in get("collective-cost").view(state).sentence
+    assert (
+        "its busbw is 50 GB/s of the port's 50 GB/s" in get("collective-cost").view(state).sentence
+    )
     small = get("collective-cost").view({"size": "1kB", "ranks": "1024"}).sentence
     assert "100% of it latency" in small and "fastest is direct" in small
