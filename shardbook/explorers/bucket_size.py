@@ -12,7 +12,7 @@ from shardbook.explorers.view import Table, View
 from shardbook.numbers.units import format_bytes, format_seconds
 from shardbook.schedules.buckets import MIB, BucketRun, Layer, Reduction, ddp_step
 from shardbook.schedules.core import COMMUNICATION
-from shardbook.schedules.timeline import Span, busy, spans
+from shardbook.schedules.timeline import Span, spans
 
 LAYERS: Final = 24
 #: BF16 gradients of a layer of width 1024: query, key and value; projection; two of the MLP
@@ -166,7 +166,7 @@ def _table(runs: dict[int, BucketRun], bucket: int, ranks: int) -> Table:
         (
             _size(size) + (" (chosen)" if size == bucket else ""),
             str(len(run.buckets)),
-            format_seconds(busy(run.run, kind=COMMUNICATION)),
+            format_seconds(run.reducing),
             format_seconds(run.tail),
             format_seconds(run.makespan),
         )

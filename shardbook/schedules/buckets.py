@@ -5,23 +5,21 @@ reverse order of the forward; a bucket is reduced once all of its gradients are 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from operator import itemgetter
 from typing import Final
 
 from shardbook.errors import InputError, real, whole
 from shardbook.schedules.compiling import compile_plan
-from shardbook.schedules.core import COMMUNICATION, COMPUTE, Action, Plan, Run, simulate
+from shardbook.schedules.core import COMMUNICATION, Action, Plan, Run, simulate
 from shardbook.schedules.timeline import exposed
 
 MIB: Final = 2**20
 #: PyTorch's defaults: `bucket_cap_mb`, and the first bucket, small so that reduction starts early
 BUCKET: Final = 25 * MIB
 FIRST_BUCKET: Final = 1 * MIB
-
-_SETTLED: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +53,13 @@ class Reduction:
 class BucketRun:
     """A step: ``buckets`` as layers in the order of the backward, and what is not hidden.
 
-    ``tail``: from the end of the last backward to the end of the step, s. ``exposed``:
-    communication while no rank computes, s.
+    ``reducing``: all all-reduces together, s. ``tail``: from the end of the last backward to the
+    end of the step, s. ``exposed``: communication while no rank computes, s.
     """
 
     run: Run
     buckets: tuple[tuple[int, ...], ...]
+    reducing: float
     makespan: float
     tail: float
 
@@ -115,78 +114,80 @@ def ddp_step(
     if not factors:
         raise InputError("slowdown", slowdown, "give a factor for at least one rank")
     share = real("contention", contention, 0, 0.9)
-    buckets = fill_buckets([layer.size for layer in layers], capacity, first)
-    plan = _plan(buckets, len(layers), len(factors))
-    seconds = _seconds(layers, reduction, buckets, factors)
-    run = simulate(plan, seconds)
-    run = _contended(run, seconds, share) if share else run
-    computed = [run.end_of(at) for at in range(len(seconds) - len(buckets))]
-    return BucketRun(run, buckets, run.makespan, run.makespan - max(computed))
+    buckets, plan = _plan(tuple(layer.size for layer in layers), capacity, first, len(factors))
+    seconds: list[float] = []
+    for factor in factors:
+        seconds += [layer.forward * factor for layer in layers]
+        seconds += [layer.backward * factor for layer in reversed(layers)]
+    reducing = [reduction.seconds(sum(layers[at].size for at in bucket)) for bucket in buckets]
+    if share:
+        seconds = _contended(seconds, reducing, buckets, len(factors), share)
+    run = simulate(plan, seconds + reducing)
+    computed = max(run.end_of(2 * len(layers) * rank - 1) for rank in range(1, len(factors) + 1))
+    return BucketRun(run, buckets, sum(reducing), run.makespan, run.makespan - computed)
 
 
 @lru_cache(maxsize=32)
-def _plan(buckets: tuple[tuple[int, ...], ...], layers: int, ranks: int) -> Plan:
-    """The step, compiled once for all times: the ranks' computing, then the all-reduces."""
+def _plan(
+    sizes: tuple[int, ...], capacity: int, first: int | None, ranks: int
+) -> tuple[tuple[tuple[int, ...], ...], Plan]:
+    """The buckets, and the step compiled once for all times: ranks' computing, then all-reduces."""
+    buckets = fill_buckets(sizes, capacity, first)
     actions: list[Action] = []
     last: dict[int, list[int]] = {}
     for rank in range(ranks):
         name = f"rank {rank}"
-        for at in range(layers):
+        for at in range(len(sizes)):
             actions.append(Action(f"F{at}", name, 1, host=name))
-        for at in reversed(range(layers)):
+        for at in reversed(range(len(sizes))):
             last.setdefault(at, []).append(len(actions))
             actions.append(Action(f"B{at}", name, 1, host=name))
     for at, bucket in enumerate(buckets):
         needs = tuple(last[bucket[-1]])
         actions.append(Action(f"AR{at}", "network", 1, needs, COMMUNICATION, "network"))
-    return compile_plan(actions)
+    return buckets, compile_plan(actions)
 
 
-def _seconds(
-    layers: Sequence[Layer],
-    reduction: Reduction,
+def _contended(
+    seconds: list[float],
+    reducing: list[float],
     buckets: tuple[tuple[int, ...], ...],
-    factors: list[float],
+    ranks: int,
+    share: float,
 ) -> list[float]:
-    """What each action of the plan takes, s."""
-    seconds: list[float] = []
-    for factor in factors:
-        seconds += [layer.forward * factor for layer in layers]
-        seconds += [layer.backward * factor for layer in reversed(layers)]
-    for bucket in buckets:
-        seconds.append(reduction.seconds(sum(layers[layer].size for layer in bucket)))
-    return seconds
+    """What the ranks' actions take when an all-reduce slows what computes under it, s.
 
-
-def _contended(run: Run, base: list[float], share: float) -> Run:
-    """Lengthen what computes under an all-reduce, until nothing changes.
-
-    What happens up to a time depends on earlier times only, and an error in an action's length
-    shrinks by ``share`` a pass: this ends.
+    In the order of the all-reduces: what a rank computes up to the last gradient of a bucket
+    depends on the all-reduces before that bucket's only.
     """
-    network, computing = (
-        [at for at, action in enumerate(run.plan.actions) if action.kind == kind]
-        for kind in (COMMUNICATION, COMPUTE)
-    )
-    lengths = base
-    while True:
-        before, lengths = lengths, base.copy()
-        busy_until = _busy_until([(run.start_of(at), run.end_of(at)) for at in network])
-        for at in computing:
-            end = run.end_of(at)
-            lengths[at] += share * (busy_until(end) - busy_until(end - before[at]))
-        run = simulate(run.plan, lengths)
-        if max(abs(a - b) for a, b in zip(lengths, before, strict=True)) <= _SETTLED * run.makespan:
-            return run
+    lengths = seconds.copy()
+    a_rank = len(seconds) // ranks
+    clocks = [0.0] * ranks
+    spans: list[tuple[float, float]] = []
+    done, ended = 0, 0.0
+    for bucket, cost in zip(buckets, reducing, strict=True):
+        complete = a_rank - bucket[-1]
+        for rank, time in enumerate(clocks):
+            for at in range(rank * a_rank + done, rank * a_rank + complete):
+                if time < ended:
+                    lengths[at] += share * _under(spans, time, seconds[at], share)
+                time += lengths[at]
+            clocks[rank] = time
+        start = max(ended, *clocks)
+        done, ended = complete, start + cost
+        spans.append((start, ended))
+    return lengths
 
 
-def _busy_until(spans: list[tuple[float, float]]) -> Callable[[float], float]:
-    """How long these spans, in order, have lasted in all at a time."""
-    since = [start for start, _ in spans]
-    before = list(accumulate((end - start for start, end in spans), initial=0.0))
-
-    def busy_until(time: float) -> float:
-        at = bisect_right(since, time)
-        return before[at] - max(0.0, spans[at - 1][1] - time) if at else 0.0
-
-    return busy_until
+def _under(spans: list[tuple[float, float]], since: float, work: float, share: float) -> float:
+    """Seconds that these spans, in order, cover of an action that takes ``work`` s without them."""
+    covered = 0.0
+    for start, end in spans[bisect_right(spans, since, key=itemgetter(1)) :]:
+        free = max(0.0, start - since)
+        if free >= work:
+            break
+        under = min(end - max(start, since), (work - free) / (1 - share))
+        covered += under
+        work -= free + under * (1 - share)
+        since = end
+    return covered

@@ -85,8 +85,11 @@ def test_contention_costs_its_share_of_the_hidden_communication():
 def test_contended_work_adds_up(layers, size, share):
     """What a compute action loses is the share of the time the network is busy under it."""
     chain = [Layer(1.0, 2.0 + at % 3, size) for at in range(layers)]
-    slow = Reduction(2, 0.5, 4.0)
-    run = ddp_step(chain, slow, capacity=2 * size, first=None, contention=share).run
+    link = Reduction(2, 0.5, 4.0)
+    slowdown = (1.0, 1.5)
+    run = ddp_step(
+        chain, link, capacity=2 * size, first=None, slowdown=slowdown, contention=share
+    ).run
     network = [
         (start, end)
         for action, start, end in zip(run.plan.actions, run.starts, run.ends, strict=True)
@@ -96,7 +99,8 @@ def test_contended_work_adds_up(layers, size, share):
         if action.stream != "network":
             under = sum(max(0.0, min(end, b) - max(start, a)) for a, b in network)
             alone = 1.0 if action.name.startswith("F") else 2.0 + int(action.name[1:]) % 3
-            assert end - start == pytest.approx(alone + share * under)
+            alone *= slowdown[int(action.stream.removeprefix("rank "))]
+            assert end - start == pytest.approx(alone + share * under, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,12 @@ def test_a_shared_address_restores_the_state_and_reset_returns(
     tab.locator(f"#{name} [data-act=reset]").click()
     wait_until_live(tab, name, updates=2)
     assert state_of(tab, name)["ranks"] != "13"
-    assert f"{name}.ranks" not in tab.url
+    tab.wait_for_url(lambda url: f"{name}.ranks" not in url)
     assert_shows_the_engines_view(tab, name)
+    tab.fill(f"#{name}--ranks", "17")
+    wait_until_live(tab, name, updates=3)
+    tab.locator(f"#{name} [data-act=share]").click()
+    assert f"{name}.ranks=17" in tab.url, "a link is copied before the address follows"
 
 
 def test_the_latest_input_wins(site: Path, address: str, tab: Any) -> None:

@@ -7,6 +7,9 @@
   const waiting = new Map();
   const figures = new Map();
   const LATE = 250; // ms without a view until a live explorer says that it computes
+  // ms after the last view until the address follows: browsers take longer to change it than to
+  // show a view, and refuse to change it too often.
+  const REST = 300;
 
   function engine() {
     if (worker) return worker;
@@ -50,7 +53,9 @@
       // Loading starts when a control is reached, before its first change.
       this.form.addEventListener("focusin", () => this.wake(), { once: true });
       this.form.addEventListener("pointerenter", () => this.wake(), { once: true });
-      if (this.readAddress()) this.refresh();
+      const asked = this.readAddress();
+      this.shown = this.raw();
+      if (asked) this.refresh();
     }
 
     wake() {
@@ -110,6 +115,7 @@
     }
 
     async share() {
+      this.writeAddress();
       const address = new URL(location.href);
       address.hash = this.element.id;
       try {
@@ -153,7 +159,9 @@
       const sentence = this.element.querySelector(".sb-sentence");
       if (sentence.textContent !== view.sentence) sentence.textContent = view.sentence;
       this.element.dataset.live = String(Number(this.element.dataset.live || 0) + 1);
-      this.writeAddress(raw);
+      this.shown = raw;
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.writeAddress(), REST);
     }
 
     complain(field, message) {
@@ -173,12 +181,13 @@
       return mine.length > 0;
     }
 
-    writeAddress(raw) {
+    writeAddress() {
       const address = new URL(location.href);
       for (const field of this.fields) {
         const key = `${this.id}.${field.name}`;
-        if (raw[field.name] === field.dataset.default) address.searchParams.delete(key);
-        else address.searchParams.set(key, raw[field.name]);
+        const text = this.shown[field.name];
+        if (text === field.dataset.default) address.searchParams.delete(key);
+        else address.searchParams.set(key, text);
       }
       history.replaceState(null, "", address);
     }
