@@ -102,13 +102,15 @@ def _table(tokens: list[int], losses: list[float], other: str, got: list[float])
 
 def _sentence(tokens: list[int], other: str, joint: float, wrong: float) -> str:
     way, off = _WAYS[other], wrong / joint - 1
+    shares = token_shares(tokens, other)
+    present = [rank for rank, n in enumerate(tokens) if n]
+    most, least = max(present, key=shares.__getitem__), min(present, key=shares.__getitem__)
+    if shares[most] == shares[least] == 1:
+        return f"Every token weighs 1, so {way} is the joint batch's, {joint:.4g}, for any losses."
     if abs(off) < 5e-5:
         start = f"Here {way} happens to be the joint batch's mean, {joint:.4g}"
     else:
         start = f"The joint batch's mean loss is {joint:.4g}; {way} is {wrong:.4g}, {off:+.1%} off"
-    shares = token_shares(tokens, other)
-    present = [rank for rank, n in enumerate(tokens) if n]
-    most, least = max(present, key=shares.__getitem__), min(present, key=shares.__getitem__)
     if shares[most] == shares[least]:
         end = f"every token weighs {shares[most]:.4g}"
     else:

@@ -40,7 +40,11 @@ def test_unequal_tokens_are_averaged_as_fractions_say(
 
 def test_equal_tokens_make_the_two_ways_one() -> None:
     state = {f"tokens_{rank}": "40" for rank in range(4)}
-    assert "happens to be" in get("unequal-tokens").view(state).sentence
+    for loss in ("0.5", "5"):
+        sentence = get("unequal-tokens").view(state | {"loss_2": loss}).sentence
+        assert sentence.startswith("Every token weighs 1") and "for any losses" in sentence
+    # equal losses hide unequal weights
+    assert "happens to be" in get("unequal-tokens").view({"loss_2": "1"}).sentence
     third = get("unequal-tokens").view({"tokens_2": "20"}).sentence
     assert "a token of rank 2 weighs 3 times one of rank 0" in third
 
