@@ -68,20 +68,17 @@ def make_order(schedule: str, ranks: int, micro_batches: int, chunks: int | None
     return tuple(tuple(known.order_of(rank, ranks, micro_batches, chunks)) for rank in range(ranks))
 
 
-def _counted(steps: Iterable[Step]) -> Iterator[PipelineAction]:
+def _counted(steps: Iterable[Step]) -> list[PipelineAction]:
     """Give each step its micro-batch. See [Note: pattern and count]."""
     numbers: defaultdict[Step, Iterator[int]] = defaultdict(count)
-    for step in steps:
-        yield PipelineAction._make((*step, next(numbers[step]), ()))
+    return [PipelineAction._make((*step, next(numbers[step]), ())) for step in steps]
 
 
-def _gpipe(rank: int, ranks: int, micro_batches: int, chunks: int) -> Iterator[PipelineAction]:
+def _gpipe(rank: int, ranks: int, micro_batches: int, chunks: int) -> list[PipelineAction]:
     return _counted([(rank, FORWARD)] * micro_batches + [(rank, BACKWARD)] * micro_batches)
 
 
-def _one_f_one_b(
-    rank: int, ranks: int, micro_batches: int, chunks: int
-) -> Iterator[PipelineAction]:
+def _one_f_one_b(rank: int, ranks: int, micro_batches: int, chunks: int) -> list[PipelineAction]:
     if micro_batches < ranks:
         raise InputError("micro-batches", micro_batches, f"1f1b needs at least {ranks}, the stages")
     warm_up = ranks - 1 - rank
@@ -100,9 +97,7 @@ def _looped_bfs(rank: int, ranks: int, micro_batches: int, chunks: int) -> Itera
             yield PipelineAction(stage, BACKWARD, micro_batch)
 
 
-def _interleaved(
-    rank: int, ranks: int, micro_batches: int, chunks: int
-) -> Iterator[PipelineAction]:
+def _interleaved(rank: int, ranks: int, micro_batches: int, chunks: int) -> list[PipelineAction]:
     forwards, backwards = _rounds(rank, ranks, micro_batches, chunks)
     warm_up = _warm_up(ranks, micro_batches, chunks, 2 * (ranks - 1 - rank))
     steps = [(stage, FORWARD) for stage in forwards[:warm_up]]
@@ -113,9 +108,7 @@ def _interleaved(
     return _counted(steps)
 
 
-def _zero_bubble(
-    rank: int, ranks: int, micro_batches: int, chunks: int
-) -> Iterator[PipelineAction]:
+def _zero_bubble(rank: int, ranks: int, micro_batches: int, chunks: int) -> list[PipelineAction]:
     """ZB1P: as interleaved with half the warm-up; weight parts run ``rank`` steps late."""
     forwards, backwards = _rounds(rank, ranks, micro_batches, chunks)
     warm_up = _warm_up(ranks, micro_batches, chunks, ranks - 1 - rank)
@@ -149,7 +142,7 @@ def _rounds(rank: int, ranks: int, micro_batches: int, chunks: int) -> tuple[lis
     return forwards * rounds, backwards * rounds
 
 
-def _zbv(rank: int, ranks: int, micro_batches: int, chunks: int) -> Iterator[PipelineAction]:
+def _zbv(rank: int, ranks: int, micro_batches: int, chunks: int) -> list[PipelineAction]:
     """Planned for at least 2P − 1 micro-batches; those there are none of are left out."""
     planned = max(2 * ranks - 1, micro_batches)
     down, up = rank, 2 * ranks - 1 - rank
@@ -164,9 +157,10 @@ def _zbv(rank: int, ranks: int, micro_batches: int, chunks: int) -> Iterator[Pip
     steps += [(down, BACKWARD_INPUT), (up, BACKWARD_INPUT)] * rank
     steps += back * (ranks - rank)
     steps += [(up, BACKWARD_WEIGHT)] * rank + [(down, BACKWARD_WEIGHT)] * rank
-    for action in _counted(steps):
-        if action.micro_batch is not None and action.micro_batch < micro_batches:
-            yield action
+    counted = _counted(steps)
+    if planned == micro_batches:
+        return counted
+    return [action for action in counted if (action.micro_batch or 0) < micro_batches]
 
 
 def _dualpipev(rank: int, ranks: int, micro_batches: int, chunks: int) -> Iterator[PipelineAction]:

@@ -237,7 +237,9 @@ def _pools(made: Made, rank_of: dict[int, int], sizes: dict[int, int]) -> dict[s
     """By rank, what its stages keep of each micro-batch from its forward to its last backward."""
     held: dict[str, list[Allocation]] = {}
     for stage, rank in rank_of.items():
-        ended = {at: n for kind in _LAST for at, n in made.get((stage, kind), {}).items()}
+        ended: dict[int | None, int] = {}
+        for kind in _LAST:
+            ended |= made.get((stage, kind), {})
         allocations = [
             Allocation(_kept(stage, micro_batch), sizes[stage], at, ended.get(micro_batch))
             for micro_batch, at in made.get((stage, FORWARD), {}).items()
