@@ -17,8 +17,8 @@ def compile_plan(actions: Iterable[Action]) -> Plan:
     """
     program = tuple(actions)
     preds, issue_of = _predecessors(program)
-    costs = [checked_seconds("seconds", action.seconds) for action in program]
-    costs += [checked_seconds("issue", program[at].issue) for at in issue_of]
+    costs = checked_seconds("seconds", [action.seconds for action in program])
+    costs += checked_seconds("issue", [program[at].issue for at in issue_of])
     seconds, first, second, number = lay_out(program, preds, costs)
     count = len(program)
     issue_node = [0] * count

@@ -10,7 +10,7 @@ more than two predecessors. Node 0 ends at time 0. The simulation is one pass ov
 the compiled plan can be run again with other durations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
@@ -152,11 +152,8 @@ def simulate(plan: Plan, seconds: Sequence[float] | None = None, *, allocate: st
         if len(seconds) != len(plan.actions):
             raise InputError("seconds", len(seconds), f"give {len(plan.actions)} durations")
         costs = costs.copy()
-        for node, value in zip(plan.node, seconds, strict=True):
-            if type(value) is float and 0 <= value <= _LONGEST:
-                costs[node] = value
-            else:
-                costs[node] = checked_seconds("seconds", value)
+        for node, value in zip(plan.node, checked_seconds("seconds", seconds), strict=True):
+            costs[node] = value
     ends = [0.0]
     append = ends.append
     steps = zip(costs, plan.first, plan.second, strict=True)
@@ -200,9 +197,14 @@ def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
     return [(event[0], size, event[2]) for event, size in zip(events, held, strict=True)]
 
 
-def checked_seconds(argument: str, value: float) -> float:
-    """Return a duration, s; raises `InputError` where it is negative or not finite."""
-    return real(argument, value, 0, _LONGEST, "s")
+def checked_seconds(argument: str, values: Iterable[float]) -> list[float]:
+    """Return durations, s; raises `InputError` where one is negative or not finite."""
+    return [
+        value
+        if type(value) is float and 0 <= value <= _LONGEST
+        else real(argument, value, 0, _LONGEST, "s")
+        for value in values
+    ]
 
 
 def program_fault(program: Sequence[Action], index: int, reason: str) -> ScheduleError:
