@@ -21,7 +21,7 @@ class Format:
 
     ``specials`` says what the largest exponent field holds: ``ieee`` infinities and NaN,
     ``nan-only`` ordinary numbers except for one NaN, all bits set (E4M3: the largest number is
-    448 instead of 240, and what overflows becomes NaN).
+    448 instead of 240, and what overflows becomes NaN, as in ml_dtypes; PyTorch 2.13 keeps 448).
 
     Raises:
         InputError: a width is out of range, or ``specials`` is unknown.

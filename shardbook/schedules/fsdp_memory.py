@@ -5,11 +5,12 @@ one unit a layer and a root unit, Adam in fp32, parameters sharded by rows. Wher
 divide the rows, every rank's parameters and gradients are padded to ⌈rows / ranks⌉ rows; Adam's
 moments are not.
 
-[Note: where the peak is] The peak comes as the loss's backward begins, while all activations of
-the forward are there: two fp32 copies of the logits beside the gathered root and the last layer,
-which is gathered ahead (with reshard), or beside all parameters (without). Where activations are
-so few that the backward of the layers needs more, as in a tiny model with checkpointing, the
-true peak is later and higher than this closed form.
+[Note: where the peak is] The closed form is the moment the loss's backward begins, while all
+activations of the forward are there: two fp32 copies of the logits beside the gathered root and
+the last layer, which is gathered ahead (with reshard), or beside all parameters (without). Every
+step passes this moment, so the true peak is never lower. It is higher, and at another moment,
+where the logits are small beside what one layer needs: checkpointing, a small vocabulary under a
+wide FFN, or few tokens. One rank alone copies its parameters and gathers nothing ahead.
 """
 
 from dataclasses import dataclass
@@ -149,7 +150,8 @@ def fsdp2_memory(
     }
     kept = 0 if reshard else width * (root + model.layers * layer)
     forward = held | {UNSHARDED_PARAM: kept, ACTIVATION: activations}
-    gathered = {UNSHARDED_PARAM: width * root, ALL_GATHER: width * layer} if reshard else {}
+    ahead = width * layer if ranks > 1 else 0
+    gathered = {UNSHARDED_PARAM: width * root, ALL_GATHER: ahead} if reshard else {}
     logits = 2 * _FP32 * tokens * model.vocabulary
     backward = held | {SHARDED_GRAD: _FP32 * shard, ACTIVATION: _LOSS}
     return Fsdp2Memory(

@@ -61,7 +61,7 @@ UNEVEN = json.loads((Path(__file__).parent / "data" / "fsdp2_uneven.json").read_
 
 
 @pytest.mark.parametrize("case", UNEVEN, ids=lambda c: f"N{c['N']}-rank{c['rank']}-{c['mp']}")
-def test_rows_that_do_not_divide_are_padded_as_pytorch_does(case):
+def test_rows_are_padded_as_pytorch_does_and_one_rank_gathers_nothing(case):
     snap = case["snap"]
     ours = fsdp2_memory(
         SMALL,
