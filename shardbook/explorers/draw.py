@@ -56,7 +56,13 @@ def add(parent: Element, tag: str, text: float | str = "", **attributes: float |
         key.rstrip("_").replace("_", "-"): value if isinstance(value, str) else number(value)
         for key, value in attributes.items()
     }
-    child = SubElement(parent, tag, spelled)
+    return _append(parent, tag, spelled, text)
+
+
+def _append(
+    parent: Element, tag: str, attributes: dict[str, str], text: float | str = ""
+) -> Element:
+    child = SubElement(parent, tag, attributes)
     child.text = str(text) or None
     return child
 
@@ -65,29 +71,36 @@ def words(
     parent: Element, x: float, y: float, text: str, *, anchor: str = "start", class_: str = ""
 ) -> Element:
     """Write ``text`` in the page's text colour; ``class_`` may be ``sb-small`` or ``sb-strong``."""
-    return add(
-        parent,
-        "text",
-        text,
-        x=x,
-        y=y,
-        class_=f"sb-text {class_}".strip(),
-        text_anchor=anchor,
-        fill="currentColor",
-        font_size=12 if "sb-small" in class_ else 14,
-        font_weight="700" if "sb-strong" in class_ else "400",
-        font_family="system-ui, sans-serif",
-    )
+    place = {"x": number(x), "y": number(y)}
+    return _append(parent, "text", place | _lettering(class_, anchor), text)
+
+
+@cache
+def _lettering(class_: str, anchor: str) -> dict[str, str]:
+    return {
+        "class": f"sb-text {class_}".strip(),
+        "text-anchor": anchor,
+        "fill": "currentColor",
+        "font-size": "12" if "sb-small" in class_ else "14",
+        "font-weight": "700" if "sb-strong" in class_ else "400",
+        "font-family": "system-ui, sans-serif",
+    }
 
 
 def line(parent: Element, x1: float, y1: float, x2: float, y2: float, class_: str = "") -> Element:
     """Draw a line in the text colour; class ``sb-faint`` is for grids, ``sb-limit`` for limits."""
-    style: dict[str, float | str] = {"stroke": "currentColor", "stroke_width": 1}
+    place = {"x1": number(x1), "y1": number(y1), "x2": number(x2), "y2": number(y2)}
+    return _append(parent, "line", place | _stroke(class_))
+
+
+@cache
+def _stroke(class_: str) -> dict[str, str]:
+    style = {"class": class_, "stroke": "currentColor", "stroke-width": "1"}
     if class_ == "sb-faint":
-        style["stroke_opacity"] = "0.25"
+        style["stroke-opacity"] = "0.25"
     if class_ == "sb-limit":
-        style |= {"stroke_width": 2, "stroke_dasharray": "6 4"}
-    return add(parent, "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **style)
+        style |= {"stroke-width": "2", "stroke-dasharray": "6 4"}
+    return style
 
 
 def hatches(root: Element, scope: str) -> None:
@@ -133,8 +146,9 @@ def block(
     texture: str = "owned",
 ) -> Element:
     """Draw bytes of a category: ``owned`` is solid, ``replicated`` hatched, ``temporary`` outlined."""
-    shape: dict[str, float | str] = {"x": x, "y": y, "width": max(width, 0), "height": height}
-    return add(parent, "rect", **_textured(scope, category, texture), **shape)
+    place = {"x": x, "y": y, "width": max(width, 0), "height": height}
+    shape = {name: number(value) for name, value in place.items()}
+    return _append(parent, "rect", _textured(scope, category, texture) | shape)
 
 
 def blocks(
@@ -146,26 +160,33 @@ def blocks(
     texture: str = "owned",
 ) -> Element:
     """Draw many blocks (x, y, width, height) of a category as one path, which is faster."""
-    path = "".join(
-        f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h-{number(width)}z"
-        for x, y, width, height in boxes
+    return _append(parent, "path", {"d": path_of(boxes)} | _textured(scope, category, texture))
+
+
+def path_of(boxes: list[tuple[float, float, float, float]]) -> str:
+    """Write boxes (x, y, width, height) as the ``d`` of one path."""
+    return "".join(
+        [
+            f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h-{number(width)}z"
+            for x, y, width, height in boxes
+        ]
     )
-    return add(parent, "path", d=path, **_textured(scope, category, texture))
 
 
-def _textured(scope: str, category: str, texture: str) -> dict[str, float | str]:
+@cache
+def _textured(scope: str, category: str, texture: str) -> dict[str, str]:
     fill = CATEGORIES[category][1]
     if texture == "replicated":
         return {
-            "class_": f"sb-{category} sb-replicated",
-            "fill": f"url(#{_hatch(scope, category)})", "stroke": fill, "stroke_width": 1,
+            "class": f"sb-{category} sb-replicated",
+            "fill": f"url(#{_hatch(scope, category)})", "stroke": fill, "stroke-width": "1",
         }  # fmt: skip
     if texture == "temporary":
         return {
-            "class_": f"sb-{category} sb-temporary",
-            "fill": fill, "fill_opacity": "0.12", "stroke": fill, "stroke_width": 2,
+            "class": f"sb-{category} sb-temporary",
+            "fill": fill, "fill-opacity": "0.12", "stroke": fill, "stroke-width": "2",
         }  # fmt: skip
-    return {"class_": f"sb-{category}", "fill": fill}
+    return {"class": f"sb-{category}", "fill": fill}
 
 
 def outline(parent: Element, x: float, y: float, width: float, height: float) -> Element:
