@@ -1,6 +1,8 @@
 """FSDP's timeline against the lecture's numbers, closed forms and PyTorch's order of issue."""
 
 import json
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from shardbook.schedules.fsdp import (
     fsdp_plan,
     fsdp_run,
 )
+from shardbook.schedules.fsdp_memory import gathered_elements
 from shardbook.schedules.timeline import exposed, spans
 
 FOUR = equal_units(4, forward=2, backward=4, all_gather=1.5, reduce_scatter=1.5)
@@ -115,6 +118,32 @@ def test_issue_order_is_pytorchs():
             size = sizes[unit]
             ours.append([name[:2], size, 4 * size] if len(name) > 2 else [name[0], unit])
         assert ours == data[key]["events"]
+
+
+SETTINGS = json.loads(
+    (Path(__file__).parent / "data" / "fsdp2_issue_order_settings.json").read_text()
+)
+
+
+@pytest.mark.parametrize("case", SETTINGS, ids=lambda c: f"N{c['ranks']}-{c['widths']}")
+def test_issue_order_is_pytorchs_with_prefetch_accumulation_and_uneven_rows(case):
+    sizes = []
+    for inputs, outputs in pairwise(case["widths"]):
+        shapes = ((outputs, inputs), (outputs,)) if case["bias"] else ((outputs, inputs),)
+        sizes.append(gathered_elements(shapes, case["ranks"]))
+    policy = Policy(
+        reshard=case["reshard"],
+        regather_last=True,
+        forward_prefetch=case["forward_prefetch"],
+        backward_prefetch=case["backward_prefetch"] or 1,  # PyTorch's own, unless it is told
+        micro_batches=case["micro_batches"],
+        accumulate=case["accumulate"],
+    )
+    ours = []
+    for action in fsdp_plan(tuple(Unit(1, 2, 1, 1, size) for size in sizes), policy).actions:
+        kind, unit = re.fullmatch(r"(?:m\d+:)?([A-Z]+)(\d+)", action.name).groups()
+        ours.append(kind + (str(sizes[int(unit)]) if kind in ("AG", "RS") else unit))
+    assert " ".join(ours) == case["order"]
 
 
 @given(

@@ -38,6 +38,17 @@ def test_ddp_and_fsdp2_are_reproduced_to_the_bit(truth):
     assert np.array_equal(reduction.fsdp2(local, LAYERS), truth["grad_fsdp2"])
 
 
+def test_ranks_that_get_no_row_of_a_layer_change_no_bit():
+    """Seven ranks and a layer of six rows."""
+    with np.load(DATA / "dp_mlp_N7.npz") as file:
+        truth = dict(file)
+    local, layers = list(truth["grad_local"]), tuple(map(int, truth["layers"]))
+    assert len(local) > min(layers[1:])
+    assert np.array_equal(reduction.ddp(local, layers, rebuilt=False), truth["grad_ddp_step0"])
+    assert np.array_equal(reduction.ddp(local, layers), truth["grad_ddp_step1"])
+    assert np.array_equal(reduction.fsdp2(local, layers), truth["grad_fsdp2"])
+
+
 def test_any_other_way_of_dividing_fails_on_three_ranks_and_not_on_four(truth):
     ranks = len(truth["grad_local"])
     for division in reduction.DIVISIONS:
