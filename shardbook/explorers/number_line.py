@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -41,6 +42,7 @@ class Case:
         return abs(encode(self.fmt, self.landed) - encode(self.fmt, self.start))
 
 
+@lru_cache(maxsize=64)
 def case_of(fmt: Format, weight: float, update: float, count: int) -> Case:
     """Compute one format's answer; raises `InputError` for a weight that it does not have."""
     threshold, _ = smallest_surviving_update(fmt, weight, down=update < 0)
@@ -52,8 +54,14 @@ def case_of(fmt: Format, weight: float, update: float, count: int) -> Case:
         threshold,
         add(fmt, start, update),
         path(fmt, weight, update, count),
-        path(fmt, weight, update, count, FP32),
+        tuple([round_to(fmt, total) for total in _master(weight, update, count)]),
     )
+
+
+@lru_cache(maxsize=4)
+def _master(weight: float, update: float, count: int) -> tuple[float, ...]:
+    """The FP32 master weight, which is the same for every format of the working weight."""
+    return path(FP32, weight, update, count)
 
 
 def figure(case: Case, master: bool, count: int) -> str:

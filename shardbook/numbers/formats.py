@@ -112,7 +112,10 @@ def decode(fmt: Format, bits: int) -> float:
     Raises:
         InputError: ``bits`` has more than ``fmt.width`` bits or is negative.
     """
-    whole("bits", bits, 0, (1 << fmt.width) - 1)
+    return _decoded(fmt, whole("bits", bits, 0, (1 << fmt.width) - 1))
+
+
+def _decoded(fmt: Format, bits: int) -> float:
     magnitude = bits & ((1 << (fmt.width - 1)) - 1)
     sign = -1.0 if bits != magnitude else 1.0
     if magnitude > fmt._top_code:
@@ -127,7 +130,7 @@ def decode(fmt: Format, bits: int) -> float:
 
 def round_to(fmt: Format, value: Number) -> float:
     """Return the number of ``fmt`` nearest to ``value``, a tie to the even mantissa."""
-    return decode(fmt, encode(fmt, value))
+    return _decoded(fmt, encode(fmt, value))
 
 
 def fields(fmt: Format, bits: int) -> tuple[int, int, int]:

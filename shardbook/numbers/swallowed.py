@@ -68,18 +68,19 @@ def path(
 
     (S11)
     """
-    kept_in = fmt if master is None else master
-    totals = [round_to(fmt, total) for total in _totals(kept_in, weight, update, count)]
+    totals = list(_totals(fmt if master is None else master, weight, update, count))
+    if master is not None:
+        totals = [round_to(fmt, total) for total in totals]
     return (*totals, *totals[-1:] * (count + 1 - len(totals)))
 
 
 def _totals(fmt: Format, weight: float, update: float, count: int) -> Iterator[float]:
     """The sum in ``fmt`` after 0, 1, … ``count`` additions, shorter if the last ones change nothing."""
     total = _weight(fmt, weight)
-    update = real("update", update, -math.inf, math.inf)
+    exact = Fraction(real("update", update, -math.inf, math.inf))
     yield total
     for _ in range(whole("count", count, 0, 10**6)):
-        total, before = add(fmt, total, update), total
+        total, before = round_to(fmt, Fraction(total) + exact), total
         yield total
         if total == before or not math.isfinite(total):
             return
