@@ -123,6 +123,7 @@ def test_other_text_is_refused(text):
         (("gpipe", 0, 8), "stages"),
         (("gpipe", 4, 0), "micro-batches"),
         (("gpipe", 4096, 10**6), "micro-batches"),
+        (("zbv", 1000, 4), "stages"),
         (("GPipe", 4, 8), "schedule"),
     ],
 )

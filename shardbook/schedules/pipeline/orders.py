@@ -38,12 +38,14 @@ _MOST_ACTIONS: Final = 2_000_000
 class Schedule:
     """One schedule: ``order_of`` a rank from (rank, ranks, micro-batches, chunks).
 
-    ``chunks``: how many stages a rank must have (None: any).
+    ``chunks``: how many stages a rank must have (None: any). ``planned_for``: of how many
+    micro-batches it is thought out, from (ranks, micro-batches).
     """
 
     name: str
     order_of: Callable[[int, int, int, int], Iterable[PipelineAction]]
     chunks: int | None = None
+    planned_for: Callable[[int, int], int] = lambda ranks, micro_batches: micro_batches
 
 
 def make_order(schedule: str, ranks: int, micro_batches: int, chunks: int | None = None) -> Order:
@@ -61,10 +63,14 @@ def make_order(schedule: str, ranks: int, micro_batches: int, chunks: int | None
     whole("chunks", chunks, 1, 1024)
     if known.chunks not in (None, chunks):
         raise InputError("chunks", chunks, f"{schedule} has {known.chunks} a rank")
-    if ranks * micro_batches * chunks * 3 > _MOST_ACTIONS:
-        raise InputError(
-            "micro-batches", micro_batches, f"give a schedule of at most {_MOST_ACTIONS:,} actions"
-        )
+    planned = known.planned_for(ranks, micro_batches)
+    if ranks * planned * chunks * 3 > _MOST_ACTIONS:
+        allowed = f"give a schedule of at most {_MOST_ACTIONS:,} actions"
+        if planned > micro_batches:
+            raise InputError(
+                "stages", ranks, f"{allowed}; {schedule} plans {planned:,} micro-batches"
+            )
+        raise InputError("micro-batches", micro_batches, allowed)
     return tuple(tuple(known.order_of(rank, ranks, micro_batches, chunks)) for rank in range(ranks))
 
 
@@ -142,9 +148,13 @@ def _rounds(rank: int, ranks: int, micro_batches: int, chunks: int) -> tuple[lis
     return forwards * rounds, backwards * rounds
 
 
+def _at_least_a_turn(ranks: int, micro_batches: int) -> int:
+    return max(2 * ranks - 1, micro_batches)
+
+
 def _zbv(rank: int, ranks: int, micro_batches: int, chunks: int) -> list[PipelineAction]:
     """Planned for at least 2P − 1 micro-batches; those there are none of are left out."""
-    planned = max(2 * ranks - 1, micro_batches)
+    planned = _at_least_a_turn(ranks, micro_batches)
     down, up = rank, 2 * ranks - 1 - rank
     turn = [(up, FORWARD), (up, BACKWARD_INPUT), (up, BACKWARD_WEIGHT)]
     back = [(down, BACKWARD_INPUT), (down, BACKWARD_WEIGHT)]
@@ -214,6 +224,6 @@ SCHEDULES: Final = {
     "interleaved-1f1b": Schedule("Interleaved1F1B", _interleaved),
     "looped-bfs": Schedule("LoopedBFS", _looped_bfs),
     "interleaved-zero-bubble": Schedule("InterleavedZeroBubble", _zero_bubble),
-    "zbv": Schedule("ZBVZeroBubble", _zbv, chunks=2),
+    "zbv": Schedule("ZBVZeroBubble", _zbv, chunks=2, planned_for=_at_least_a_turn),
     "dualpipev": Schedule("DualPipeV", _dualpipev, chunks=2),
 }
