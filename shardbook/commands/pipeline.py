@@ -4,7 +4,14 @@ from fractions import Fraction
 
 import click
 
-from shardbook.commands.options import COUNT, SECONDS, json_option, print_json, print_table
+from shardbook.commands.options import (
+    COUNT,
+    SECONDS,
+    json_option,
+    print_json,
+    print_table,
+    refuse_idle,
+)
 from shardbook.errors import InputError, real, whole
 from shardbook.schedules.draw import draw
 from shardbook.schedules.faults import ScheduleError
@@ -42,6 +49,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Make the schedule, execute it and print what came out."""
+    if as_json:
+        refuse_idle(["as_drawing"], "with --json")
     order = make_order(
         schedule,
         whole("stages", stages, 1, 10**6),

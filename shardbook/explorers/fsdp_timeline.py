@@ -67,7 +67,7 @@ def _draw(
     done = spans(run)
     return View(
         figure(EXPLORER.id, run, done, longest, overlap=overlap),
-        _table(done, units, policy),
+        _table(run, done, units, policy),
         _sentence(run, units, compute, policy),
     )
 
@@ -78,7 +78,7 @@ def _plan(units: int, policy: Policy, *, replicas: bool) -> Plan:
     return fsdp_plan(equal_units(units, 1, 1, 1, 1, int(replicas)), policy)
 
 
-def _table(done: tuple[Span, ...], units: int, policy: Policy) -> Table:
+def _table(run: Run, done: tuple[Span, ...], units: int, policy: Policy) -> Table:
     times: dict[tuple[int, str, int], list[str]] = {}
     for span in done:
         times.setdefault(parts(span.name), []).append(f"{span.start:.4g} to {span.end:.4g}")
@@ -98,16 +98,16 @@ def _table(done: tuple[Span, ...], units: int, policy: Policy) -> Table:
             rows.append((*row, *times.get((at, "AR", unit), ["not yet"])[: int(replicas)]))
     header = ("unit", "all-gather", "forward", "again", "backward", "reduce-scatter")
     return Table(
-        f"When each unit is gathered, computed and reduced, s; {_told(policy)}",
+        f"When each unit is gathered, computed and reduced, s; {_told(run, policy)}",
         (*header, *(["all-reduce"] if replicas else [])),
         tuple(rows),
     )
 
 
-def _told(policy: Policy) -> str:
+def _told(run: Run, policy: Policy) -> str:
     limit = "no limiter" if policy.limit is None else f"limiter {policy.limit}"
     return (
-        f"{'two streams' if policy.overlap else 'one stream'}, prefetch "
+        f"{_streams(run)}, prefetch "
         f"{policy.forward_prefetch} forward and {policy.backward_prefetch} backward, {limit}, "
         f"{policy.issue:g} s to issue an action"
         f"{'' if policy.reshard else ', kept after the forward'}"

@@ -84,6 +84,7 @@ def test_the_trace_has_every_action(capsys, tmp_path):
         (sized("gpipe", "--stages", "0"), "stages"),
         (sized("gpipe", "--forward", "-1"), "forward"),
         (sized("gpipe", "--limit", "5"), "0F5"),
+        (sized("gpipe", "--draw", "--json"), "--draw does nothing with --json"),
         (["--schedule", "gpipe"], "stages"),
     ],
 )

@@ -116,6 +116,7 @@ def test_hybrid_sharding_adds_an_all_reduce_a_unit(overlap: str, seconds: str) -
     view = get("fsdp-timeline").view(state)
     streams = "three streams" if overlap == "on" else "one stream"
     assert f"4 units on {streams} take {seconds} s:" in view.sentence
+    assert f"; {streams}, prefetch 0 forward and 1 backward" in view.table.caption
     assert view.table.header[-1] == "all-reduce"
     assert ">all-reduce</text>" in view.figure.split("host issues")[0] or overlap == "off"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import shardbook.schedules
 from shardbook.errors import InputError
 from shardbook.schedules.compiling import compile_plan
-from shardbook.schedules.core import Action, Buffer, simulate
+from shardbook.schedules.core import Action, Buffer, held_over_time, simulate
 from shardbook.schedules.faults import ScheduleError
 from shardbook.schedules.timeline import (
     busy,
@@ -225,6 +225,13 @@ def test_a_release_comes_before_a_take_at_the_same_instant_also_against_program_
     assert result.peaks == {"pool": 7}
 
 
+def test_what_is_taken_and_released_at_one_instant_is_held():
+    taken = Buffer("pool", "taken", 5)
+    result = run(Action("A", "x", takes=(taken,)), Action("B", "y", needs=(0,), releases=(taken,)))
+    assert result.peaks == {"pool": 5}
+    assert [held for _, held, _ in held_over_time(result, "pool")] == [5, 0]
+
+
 def test_the_first_allocation_over_the_capacity_is_named():
     actions = [
         Action(f"{name}", "x", 1.0, takes=(Buffer("pool", name, 10),)) for name in ("F0", "F1")
@@ -250,6 +257,23 @@ def test_a_circle_is_refused_with_the_picture():
         "rank 0  S >A<",
         "rank 1  B  C",
     ]
+
+
+def test_of_a_circle_the_first_action_is_marked_whoever_waits_for_it():
+    with pytest.raises(ScheduleError, match="B ← C ← B") as caught:
+        run(
+            Action("A", "x", needs=(2,)), Action("B", "y", needs=(2,)), Action("C", "z", needs=(1,))
+        )
+    assert caught.value.action == "B"
+
+
+def test_of_a_long_circle_its_beginning_and_its_end_are_told():
+    circle = [Action(f"A{at}", f"s{at}", needs=((at + 1) % 9,)) for at in range(9)]
+    with pytest.raises(ScheduleError, match="A0 ← A1 ← A2 ← A3 ← A4 ← A5 ← A6 ← … ← A0"):
+        run(*circle)
+    circle = [Action(f"A{at}", f"s{at}", needs=((at + 1) % 8,)) for at in range(8)]
+    with pytest.raises(ScheduleError, match="← A6 ← A7 ← A0"):
+        run(*circle)
 
 
 def test_a_missing_producer_is_refused():
