@@ -19,7 +19,7 @@ def compile_plan(actions: Iterable[Action]) -> Plan:
     preds, issue_of = _predecessors(program)
     costs = checked_seconds("seconds", [action.seconds for action in program])
     costs += checked_seconds("issue", [program[at].issue for at in issue_of])
-    seconds, first, second, number = lay_out(program, preds, costs)
+    seconds, first, second, number = lay_out(program, preds, costs, issue_of)
     count = len(program)
     issue_node = [0] * count
     for node, action_index in zip(number[count:], issue_of, strict=True):
@@ -28,15 +28,19 @@ def compile_plan(actions: Iterable[Action]) -> Plan:
 
 
 def lay_out(
-    program: Sequence[Action], preds: Sequence[Sequence[int]], costs: Sequence[float]
+    program: Sequence[Action],
+    preds: Sequence[Sequence[int]],
+    costs: Sequence[float],
+    issue_of: Sequence[int] = (),
 ) -> tuple[list[float], list[int], list[int], list[int]]:
     """The nodes' durations, s, and two predecessors each, and at what node each of ``preds`` is.
 
-    ``preds``: by action (after them, by issue) what ends before it starts; ``costs``: in s.
+    ``preds``: by action, and after them by issue (of the actions ``issue_of``), what ends before it
+    starts; ``costs``: in s. Raises `ScheduleError` for a deadlock.
     """
     order = _topological(preds)
     if len(order) < len(preds):
-        raise _deadlock(program, preds, set(order))
+        raise _deadlock(program, preds, issue_of, set(order))
     number = [0] * len(preds)
     seconds, first, second = [0.0], [0], [0]
     for node in order:
@@ -161,7 +165,10 @@ def _pools(program: tuple[Action, ...]) -> dict[str, Pool]:
 
 
 def _deadlock(
-    program: Sequence[Action], preds: Sequence[Sequence[int]], done: set[int]
+    program: Sequence[Action],
+    preds: Sequence[Sequence[int]],
+    issue_of: Sequence[int],
+    done: set[int],
 ) -> ScheduleError:
     """The circle of waiting that stops the program, told from its first action on."""
     count = len(program)
@@ -172,10 +179,13 @@ def _deadlock(
         seen[node] = len(path)
         path.append(node)
         node = next(before for before in preds[node] if before not in done)
-    circle = [node for node in path[seen[node] :] if node < count]
+    circle = path[seen[node] :]
     at = circle.index(min(circle))
     circle = circle[at:] + circle[:at]
-    names = [program[node].name for node in [*circle, circle[0]]]
+    names = [
+        program[node].name if node < count else f"issue of {program[issue_of[node - count]].name}"
+        for node in [*circle, circle[0]]
+    ]
     if len(circle) > 8:
         names = [*names[:7], "…", names[-1]]
     return program_fault(program, circle[0], "deadlock: it waits for itself: " + " ← ".join(names))

@@ -194,8 +194,27 @@ def test_a_schedule_written_by_hand_runs():
     assert result.peak_live == (2, 1)
 
 
-def test_forwards_alone_may_run():
-    assert run_order(parse_order("0F0 0F1\n1F0 1F1")).makespan == 3.0
+@pytest.mark.parametrize("transfer", [0.0, 1.0])
+def test_a_deadlock_is_told_of_the_schedule_as_written(transfer):
+    """Steps, pairs and idle ranks as written; what is sent is not part of it."""
+    order = parse_order(
+        "0F0 (0F1;0B0)OVERLAP_F_B 0B2 0F2 0B1\n1F0 1B0 1F1 1B1 1F2 1B2\n2F0 2B0 2F1 2B1 2F2 2B2\n-"
+    )
+    with pytest.raises(ScheduleError) as caught:
+        run_order(order, StageTimes(transfer=transfer))
+    assert [list(row) for row in caught.value.rows.values()] == [
+        [str(action) for action in row] for row in order
+    ]
+    assert (caught.value.rank, caught.value.step) == ("rank 0", 2)
+    assert caught.value.reason.endswith(": 0B2 ← 0F2 ← 0B2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0F0 0F1\n1F0 1F1", "0UNSHARD 0F0 0RESHARD 0UNSHARD 0F1 0RESHARD\n1F0 1F1"],
+)
+def test_forwards_alone_may_run(text):
+    assert run_order(parse_order(text)).makespan == 3.0
 
 
 @pytest.mark.parametrize(
@@ -215,7 +234,8 @@ def test_forwards_alone_may_run():
         ("0B0 0F0", "rank 0", 0, "deadlock"),
         ("0F0 0B0 0F1 0B1\n1F0 1F1 1B0 1B1", "rank 0", 1, "0B0 ← 1B0 ← 1F1 ← 0F1 ← 0B0"),
         ("0F0 0I0 0W1 0F1 0I1 0W0", "rank 0", 2, "deadlock"),
-        ("(0F0;0B0)OVERLAP_F_B", "rank 0", 0, "0F0 ← 0F0"),
+        ("(0F0;0B0)OVERLAP_F_B", "rank 0", 0, "the backward needs the forward"),
+        ("0F0 (0F1;0B0)OVERLAP_F_B 0B1\n1F1 1F0 1B0 1B1", "rank 1", 0, "1F1 ← 0F1 ← 1B0 ← 1F0"),
     ],
 )
 def test_the_first_fault_is_marked(text, rank, step, reason):

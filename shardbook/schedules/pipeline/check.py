@@ -6,6 +6,7 @@ from shardbook.schedules.pipeline.actions import (
     BACKWARD,
     BACKWARD_INPUT,
     BACKWARD_WEIGHT,
+    BOOKKEEPING,
     FORWARD,
     TRANSFERS,
     Order,
@@ -27,6 +28,12 @@ def fault(order: Order, rank: int, step: int, reason: str) -> ScheduleError:
     return ScheduleError(rows, rank_name(rank), step, reason)
 
 
+def fault_of(order: Order, rank: int, part: str, reason: str) -> ScheduleError:
+    """The error for what runs ``part`` on ``rank``, alone or overlapped with another."""
+    steps = [[str(each) for each in action.steps] for action in order[rank]]
+    return fault(order, rank, next(at for at, names in enumerate(steps) if part in names), reason)
+
+
 def check_order(order: Order) -> None:
     """Refuse a schedule with an action twice, without its producer, or half a backward.
 
@@ -39,7 +46,8 @@ def check_order(order: Order) -> None:
     stage_rank: dict[int, int] = {}
     seen: set[Key] = set()
     last = max(stage for stage, _, _ in there)
-    trains = any(kind != FORWARD for _, kind, _ in there)
+    backwards = (BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT)
+    trains = any(kind in backwards for _, kind, _ in there)
     for step in range(max(len(row) for row in order)):
         for rank, row in enumerate(order):
             for part in row[step].steps if step < len(row) else ():
@@ -48,8 +56,10 @@ def check_order(order: Order) -> None:
                 if home != rank:
                     reason = f"stage {part.stage} is on rank {home}"
                 key = _key(part)
-                if key in seen:
+                if key in seen and part.kind not in BOOKKEEPING:
                     reason = "it runs a second time"
+                if len({_of(each) for each in row[step].parts}) == 1:
+                    reason = "its parts can't run together: the backward needs the forward"
                 seen.add(key)
                 if reason:
                     raise fault(order, rank, step, reason)
@@ -57,6 +67,10 @@ def check_order(order: Order) -> None:
 
 def _key(action: PipelineAction) -> Key:
     return action.stage, action.kind, action.micro_batch
+
+
+def _of(action: PipelineAction) -> tuple[int, int | None]:
+    return action.stage, action.micro_batch
 
 
 def _reason(action: PipelineAction, there: set[Key], last: int, trains: bool) -> str:

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final, overload
 
 from shardbook.errors import InputError, real, whole
 from shardbook.schedules.compiling import lay_out, pool_of
 from shardbook.schedules.core import COMMUNICATION, COMPUTE, Action, Allocation, Buffer, Plan, Pool
+from shardbook.schedules.faults import ScheduleError
 from shardbook.schedules.pipeline.actions import (
     BACKWARD,
     BACKWARD_INPUT,
@@ -17,7 +18,7 @@ from shardbook.schedules.pipeline.actions import (
     Order,
     PipelineAction,
 )
-from shardbook.schedules.pipeline.check import rank_name
+from shardbook.schedules.pipeline.check import fault_of, rank_name
 
 #: one value for all stages, or one a stage
 PerStage = float | Sequence[float]
@@ -160,7 +161,14 @@ def program_of(
     needs = _needs(made, streams, leads)
     seconds = _seconds(parts, made, times)
     actions = _Actions(parts, streams, hosts, seconds, needs, sizes)
-    nodes = lay_out(actions, needs, seconds)
+    try:
+        nodes = lay_out(actions, needs, seconds)
+    except ScheduleError as error:
+        if transfer:
+            # A link keeps the order of what it sends: the same ranks wait without any.
+            program_of(order, replace(times, transfer=0.0), live)
+        rank = names.index(error.rank)
+        raise fault_of(order, rank, error.action, error.reason) from None
     plan = Plan(actions, _pools(made, rank_of, sizes), *nodes, [0] * len(parts))
     return Program(order, plan, parts, ranks, made)
 

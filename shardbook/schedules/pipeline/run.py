@@ -7,7 +7,7 @@ from operator import itemgetter
 from shardbook.errors import InputError, whole
 from shardbook.schedules.core import Run, simulate
 from shardbook.schedules.pipeline.actions import TRANSFERS, Order
-from shardbook.schedules.pipeline.check import check_order, fault, rank_name
+from shardbook.schedules.pipeline.check import check_order, fault_of, rank_name
 from shardbook.schedules.pipeline.program import (
     UNIT_TIMES,
     Program,
@@ -104,6 +104,5 @@ def _check_limit(order: Order, run: Run, limit: int) -> None:
     ]
     if found:
         _, rank, over = min(found, key=itemgetter(0, 1))
-        steps = [[str(part) for part in action.steps] for action in order[rank]]
-        step = next(at for at, names in enumerate(steps) if over.action in names)
-        raise fault(order, rank, step, f"the rank would hold {over.held:,}, more than {limit:,}")
+        reason = f"the rank would hold {over.held:,}, more than {limit:,}"
+        raise fault_of(order, rank, over.action, reason)
