@@ -26,6 +26,8 @@ class InputError(ValueError):
 
 def whole(argument: str, value: Any, low: int, high: int) -> int:
     """Return ``value`` as an int in [``low``, ``high``]; 8e9 is whole, 1.5 and True are not."""
+    if type(value) is int and low <= value <= high:
+        return value  # nearly always, and what is allowed takes longer to write than to check
     allowed = f"give a whole number from {low:,} to {high:,}"
     fractional = isinstance(value, (float, Fraction))
     if isinstance(value, bool) or not (fractional or hasattr(value, "__index__")):
@@ -39,6 +41,8 @@ def whole(argument: str, value: Any, low: int, high: int) -> int:
 
 def real(argument: str, value: Any, low: float, high: float, unit: str = "") -> float:
     """Return ``value`` as a finite float in [``low``, ``high``]."""
+    if type(value) is float and low <= value <= high and math.isfinite(value):
+        return value
     allowed = f"give a number from {low:,g} to {high:,g}{' ' + unit if unit else ''}"
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise InputError(argument, value, allowed)

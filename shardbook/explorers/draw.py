@@ -24,6 +24,9 @@ CATEGORIES: Final = {
 }
 
 
+#: x, y, width, height
+Box = tuple[float, float, float, float]
+
 #: width of a letter of small text, generous: fonts differ between readers
 _LETTER: Final = 7.4
 
@@ -155,7 +158,7 @@ def blocks(
     parent: Element,
     scope: str,
     category: str,
-    boxes: list[tuple[float, float, float, float]],
+    boxes: list[Box],
     *,
     texture: str = "owned",
 ) -> Element:
@@ -163,7 +166,7 @@ def blocks(
     return _append(parent, "path", {"d": path_of(boxes)} | _textured(scope, category, texture))
 
 
-def path_of(boxes: list[tuple[float, float, float, float]]) -> str:
+def path_of(boxes: list[Box]) -> str:
     """Write boxes (x, y, width, height) as the ``d`` of one path."""
     return "".join(
         [

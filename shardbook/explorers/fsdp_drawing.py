@@ -14,8 +14,6 @@ _LEFT, _WIDTH, _ROW, _TOP = 126, 506, 34, 46
 _CURVE: Final = 96
 _WAIT: Final = ""
 
-Box = tuple[float, float, float, float]
-
 
 @cache
 def parts(name: str) -> tuple[int, str, int]:
@@ -66,7 +64,7 @@ def _legend(root: Element, scope: str) -> None:
         x += 44 + 6.6 * len(label)
 
 
-def _boxes(root: Element, scope: str, kind: str, boxes: list[Box]) -> None:
+def _boxes(root: Element, scope: str, kind: str, boxes: list[draw.Box]) -> None:
     """Draw all boxes of a kind at once: a long timeline has hundreds."""
     if kind in ("AG", "RS", "AR"):
         category = "gathered_parameters" if kind == "AG" else "gradients"
@@ -86,7 +84,7 @@ def _actions(
     root: Element, scope: str, done: tuple[Span, ...], rows: dict[str, int], scale: float
 ) -> None:
     """Draw what runs on each stream, and frame the gaps of the compute stream."""
-    boxes: dict[str, list[Box]] = {}
+    boxes: dict[str, list[draw.Box]] = {}
     labels = []
     at = 0.0
     for span in done:

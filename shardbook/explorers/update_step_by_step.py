@@ -1,6 +1,7 @@
 """The update, object by object: what is there in each moment of one step, and until when."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 from xml.etree.ElementTree import Element
@@ -56,6 +57,9 @@ _BARS: Final = 120
 _TOP: Final = 34
 _ROW: Final = 17
 
+#: colour, texture, whether it is still to come → places
+_Boxes = dict[tuple[str, str, bool], list[draw.Box]]
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -85,14 +89,34 @@ class _Row:
         return "used" if any(moment in thing.uses for thing in there) else "stored"
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """What no moment changes: the lines, and for each moment bytes (B) by category; the peak."""
+
+    walked: OneStep
+    lines: tuple[_Row, ...]
+    sizes: tuple[dict[str, int], ...]
+    peak: int
+
+    def held(self, moment: int) -> int:
+        """All bytes (B) in a moment."""
+        return sum(self.sizes[moment].values())
+
+
 def _draw(step: int, network: str, rows: int, optimizer: str) -> View:
-    layers = [int(width) for width in network.split(",")]
-    walked = one_step(layers, rows, _KEPT[optimizer])
-    moment = min(step, len(walked.moments) - 1)
-    lines = _lines(walked)
-    return View(
-        _figure(walked, lines, moment), _table(walked, lines, moment), _sentence(walked, moment)
-    )
+    whole = _whole(network, rows, optimizer)
+    moment = min(step, len(whole.sizes) - 1)
+    return View(_figure(whole, moment), _table(whole, moment), _sentence(whole, moment))
+
+
+@lru_cache(maxsize=8)
+def _whole(network: str, rows: int, optimizer: str) -> _Whole:
+    walked = one_step([int(width) for width in network.split(",")], rows, _KEPT[optimizer])
+    sizes = tuple(dict.fromkeys(_KINDS, 0) for _ in walked.moments)
+    for thing in walked.things:
+        for moment in range(thing.first, thing.last + 1):
+            sizes[moment][thing.category] += thing.bytes
+    return _Whole(walked, tuple(_lines(walked)), sizes, walked.peak)
 
 
 def _lines(walked: OneStep) -> list[_Row]:
@@ -104,26 +128,23 @@ def _lines(walked: OneStep) -> list[_Row]:
     for (category, layer), things in found.items():
         label = _KINDS[category][0] + (f" of layer {layer}" if layer >= 0 else "")
         lines.append(_Row(label, category, tuple(things)))
-    kinds = list(_KINDS)
+    scopes, kinds = _ORDER.index, list(_KINDS).index
     return sorted(
-        lines,
-        key=lambda line: (
-            _ORDER.index(line.scope),
-            kinds.index(line.category),
-            line.things[0].layer,
-        ),
+        lines, key=lambda row: (scopes(row.scope), kinds(row.category), row.things[0].layer)
     )
 
 
-def _figure(walked: OneStep, lines: list[_Row], moment: int) -> str:
+def _figure(whole: _Whole, moment: int) -> str:
+    walked, lines = whole.walked, whole.lines
     height = _TOP + _BARS + 46 + _ROW * (len(lines) + len(_ORDER)) + 34
     root = draw.canvas(_LEFT + _WIDTH + 8, height)
     column = _WIDTH / len(walked.moments)
     title = f"Step {moment}: {walked.moments[moment]}"
     draw.words(root, 0, 16, title, class_="sb-strong")
-    _memory(root, walked, moment, column)
+    _memory(root, whole, moment, column)
     _heads(root, walked, column)
     y = _TOP + _BARS + 46
+    boxes: _Boxes = {}
     for scope in _ORDER:
         draw.words(root, 0, y + 13, scope, class_="sb-small sb-strong")
         draw.line(root, 0, y - 1, _LEFT + _WIDTH, y - 1, "sb-faint")
@@ -131,8 +152,9 @@ def _figure(walked: OneStep, lines: list[_Row], moment: int) -> str:
         for line in lines:
             if line.scope == scope:
                 draw.words(root, 10, y + 12, line.label, class_="sb-small")
-                _life(root, line, y, moment, column)
+                _life(boxes, line, y, moment, column)
                 y += _ROW
+    _blocks(root, boxes)
     lives = _TOP + _BARS + 46
     draw.outline(root, _LEFT + moment * column, _TOP - 4, column, _BARS + 5)
     draw.outline(root, _LEFT + moment * column, lives + 2, column, y - lives)
@@ -140,26 +162,26 @@ def _figure(walked: OneStep, lines: list[_Row], moment: int) -> str:
     return draw.text_of(root)
 
 
-def _memory(root: Element, walked: OneStep, moment: int, column: float) -> None:
+def _memory(root: Element, whole: _Whole, moment: int, column: float) -> None:
     """One stacked bar a moment: what is there while it runs."""
-    most = total(walked.during(walked.peak))
+    most = whole.held(whole.peak)
     foot = _TOP + _BARS
     draw.line(root, _LEFT, foot, _LEFT + _WIDTH, foot)
     draw.words(root, 0, _TOP + 12, "memory", class_="sb-small sb-strong")
     draw.words(root, 10, _TOP + 30, f"peak {most:,} B", class_="sb-small")
-    draw.words(root, 10, _TOP + 46, f"in {walked.moments[walked.peak]}", class_="sb-small")
-    draw.words(root, 10, _TOP + 72, f"now {total(walked.during(moment)):,} B", class_="sb-small")
-    for number in range(len(walked.moments)):
+    draw.words(root, 10, _TOP + 46, f"in {whole.walked.moments[whole.peak]}", class_="sb-small")
+    draw.words(root, 10, _TOP + 72, f"now {whole.held(moment):,} B", class_="sb-small")
+    boxes: _Boxes = {}
+    for number, sizes in enumerate(whole.sizes):
         y: float = foot
-        there = walked.during(number)
-        for category, (_, colour) in _KINDS.items():
-            size = sum(thing.bytes for thing in there if thing.category == category)
+        x = _LEFT + number * column + 3
+        for category, size in sizes.items():
             if size:
                 high = size / most * _BARS
                 y -= high
-                x = _LEFT + number * column
-                box = draw.block(root, EXPLORER.id, colour, x + 3, y, column - 6, high)
-                _dim(box, later=number > moment)
+                look = (_KINDS[category][1], "owned", number > moment)
+                boxes.setdefault(look, []).append((x, y, column - 6, high))
+    _blocks(root, boxes)
 
 
 def _heads(root: Element, walked: OneStep, column: float) -> None:
@@ -168,11 +190,8 @@ def _heads(root: Element, walked: OneStep, column: float) -> None:
     names = [name.partition(" ") for name in walked.moments]
     for number, (phase, _, layer) in enumerate(names):
         middle = _LEFT + (number + 0.5) * column
-        if not number:
-            draw.words(root, middle, y, "rest", anchor="middle", class_="sb-small")
-            continue
-        under = layer or phase
-        draw.words(root, middle, y + 16, under, anchor="middle", class_="sb-small")
+        text, foot = (layer or phase, y + 16) if number else ("rest", y)
+        draw.words(root, middle, foot, text, anchor="middle", class_="sb-small")
     start = 0
     while start < len(names):
         phase = names[start][0]
@@ -182,15 +201,13 @@ def _heads(root: Element, walked: OneStep, column: float) -> None:
         middle = _LEFT + (start + end) / 2 * column
         if phase in ("forward", "backward", "update"):
             draw.words(root, middle, y, phase, anchor="middle", class_="sb-small")
-            if start:
-                draw.line(
-                    root, _LEFT + start * column, _TOP, _LEFT + start * column, y + 18, "sb-faint"
-                )
-            draw.line(root, _LEFT + end * column, _TOP, _LEFT + end * column, y + 18, "sb-faint")
+            for edge in filter(None, (start, end)):
+                x = _LEFT + edge * column
+                draw.line(root, x, _TOP, x, y + 18, "sb-faint")
         start = end
 
 
-def _life(root: Element, line: _Row, y: float, moment: int, column: float) -> None:
+def _life(boxes: _Boxes, line: _Row, y: float, moment: int, column: float) -> None:
     """A thick piece where the object is used, a thin one where it is only stored."""
     colour = _KINDS[line.category][1]
     texture = "temporary" if line.scope == IN_AN_OPERATOR else "owned"
@@ -201,15 +218,16 @@ def _life(root: Element, line: _Row, y: float, moment: int, column: float) -> No
             continue
         columns = list(numbers)
         high = 13 if state == "used" else 4
-        x, wide = _LEFT + columns[0] * column, len(columns) * column
-        top = y + (_ROW - high) / 2
-        box = draw.block(root, EXPLORER.id, colour, x, top, wide, high, texture=texture)
-        _dim(box, later=later)
+        x, top = _LEFT + columns[0] * column, y + (_ROW - high) / 2
+        place = (x, top, len(columns) * column, high)
+        boxes.setdefault((colour, texture, later), []).append(place)
 
 
-def _dim(box: Element, *, later: bool) -> None:
-    if later:
-        box.set("opacity", "0.3")
+def _blocks(root: Element, boxes: _Boxes) -> None:
+    for (colour, texture, later), places in boxes.items():
+        drawn = draw.blocks(root, EXPLORER.id, colour, places, texture=texture)
+        if later:
+            drawn.set("opacity", "0.3")
 
 
 def _key(root: Element, y: float) -> None:
@@ -225,7 +243,8 @@ def _key(root: Element, y: float) -> None:
         x += 64 + 7 * len(label)
 
 
-def _table(walked: OneStep, lines: list[_Row], moment: int) -> Table:
+def _table(whole: _Whole, moment: int) -> Table:
+    walked, lines = whole.walked, whole.lines
     name = walked.moments[moment]
     rows = []
     for line in lines:
@@ -242,7 +261,7 @@ def _table(walked: OneStep, lines: list[_Row], moment: int) -> Table:
                 line.now(moment),
             )
         )
-    rows.append(("all, while it runs", f"{total(walked.during(moment)):,} B", "", ""))
+    rows.append(("all, while it runs", f"{whole.held(moment):,} B", "", ""))
     rows.append(("all, after it", f"{total(walked.after(moment)):,} B", "", ""))
     return Table(
         f"The objects of one step, and what becomes of them in step {moment}, {name}",
@@ -251,12 +270,11 @@ def _table(walked: OneStep, lines: list[_Row], moment: int) -> Table:
     )
 
 
-def _sentence(walked: OneStep, moment: int) -> str:
-    there = walked.during(moment)
-    held = total(there)
-    used = total([thing for thing in there if moment in thing.uses])
+def _sentence(whole: _Whole, moment: int) -> str:
+    walked, held = whole.walked, whole.held(moment)
+    used = total([thing for thing in walked.during(moment) if moment in thing.uses])
     name = walked.moments[moment]
-    peak = f"the step's peak is {total(walked.during(walked.peak)):,} B, in {walked.moments[walked.peak]}"
+    peak = f"the step's peak is {whole.held(whole.peak):,} B, in {walked.moments[whole.peak]}"
     if name == "at rest":
         return f"Between two steps {held:,} B stay, and nothing uses them; {peak}."
     if name == "clear":

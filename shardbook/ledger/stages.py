@@ -102,7 +102,7 @@ class Ledger:
     @property
     def fullest_rank_bytes(self) -> int:
         """All bytes (B) on the fullest rank, padding included."""
-        return sum(self.by_category().values())
+        return sum([self._stored(part, unit) for part in self.recipe.parts for unit in self.units])
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -65,14 +65,12 @@ def test_a_step_beyond_the_last_shows_the_last() -> None:
 
 def test_the_bars_are_as_high_as_their_bytes() -> None:
     view = get("update-step-by-step").view({"step": "18"})
-    figure = ElementTree.fromstring(view.figure)
     step = one_step((32, 96, 96, 96, 96, 16), 16)
-    bars = [e for e in figure.iter() if e.tag.endswith("rect") and float(e.get("y", 0)) < 154]
+    boxes = re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h-[\d.]+z", view.figure)
     high = dict.fromkeys(range(19), 0.0)
-    for bar in bars:
-        if float(bar.attrib["width"]) < 20:
-            column = int((float(bar.attrib["x"]) - 160) / (476 / 19))
-            high[column] += float(bar.attrib["height"])
+    for x, y, _, height in (map(float, box) for box in boxes):
+        if y < 154:
+            high[int((x - 160) / (476 / 19))] += height
     peak = total(step.during(step.peak))
     for number, height in high.items():
         assert height == pytest.approx(120 * total(step.during(number)) / peak, abs=0.1)
