@@ -1,9 +1,11 @@
 """The built site as a reader gets it: in Chromium, wide and narrow, light and dark, by keyboard."""
 
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +16,82 @@ from sites import ROOT, pages, serve
 
 from shardbook.explorers.html import table_html
 from shardbook.explorers.registry import MODULES, get
+from shardbook.pages.contents import front_page
+from shardbook.pages.contents import pages as contents
 
 pytestmark = [pytest.mark.site, pytest.mark.browser, pytest.mark.slow]
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 LIVE = 60_000  # ms: a slow machine is not a broken page
+VIEW = {"width": 1200, "height": 900}
+#: the book's pages, and explorer → the first of them that shows it: as the sources have them
+PAGES = [f"{page.path}.html" for page in (front_page(), *contents())]
+PLACES = {
+    name: page
+    for page in reversed(PAGES)
+    for name in re.findall(
+        r'\bexplore\(\s*"([\w-]+)"', (ROOT / page).with_suffix(".md").read_text(encoding="utf-8")
+    )
+}
 
 
 @pytest.fixture
-def tab(browser: Any) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    yield context.new_page()
-    context.close()
+def tab(returning: Any) -> Iterator[Any]:
+    opened = returning.new_page()
+    opened.set_viewport_size(VIEW)
+    yield opened
+    opened.close()
 
 
-def places_of_explorers(site: Path) -> dict[str, str]:
-    """Explorer → the first page that shows it."""
-    found: dict[str, str] = {}
-    for page in pages(site):
-        text = (site / page).read_text(encoding="utf-8")
-        for name in MODULES:
-            if f'data-explorer="{name}"' in text:
-                found.setdefault(name, page)
-    return found
+@dataclass
+class Opened:
+    """A page in a ``tab`` of its own, what it ``asked`` for and the ``errors`` it logged."""
+
+    page: str
+    tab: Any
+    asked: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[list[Opened]]:
+    """The page that was opened last."""
+    last: list[Opened] = []
+    yield last
+    for one in last:
+        one.tab.close()
+
+
+@pytest.fixture
+def opened(
+    request: pytest.FixtureRequest, kept: list[Opened], address: str, returning: Any
+) -> Opened:
+    """A page, loaded once for all tests of it: they are a group, so they follow each other."""
+    if not kept or kept[0].page != request.param:
+        while kept:
+            kept.pop().tab.close()
+        kept.append(_open(request.param, address, returning.new_page()))
+    return kept[0]
+
+
+def _open(page: str, address: str, tab: Any) -> Opened:
+    opened = Opened(page, tab)
+    tab.on("request", lambda asked: opened.asked.append(asked.url))
+    tab.on("console", lambda note: opened.errors.append(note.text) if note.type == "error" else 0)
+    tab.on("pageerror", lambda error: opened.errors.append(str(error)))
+    tab.set_viewport_size(VIEW)
+    tab.emulate_media(color_scheme="light")
+    tab.goto(f"{address}/{page}", wait_until="networkidle")
+    return opened
+
+
+def on_its_page(page: str, *more: str) -> Any:
+    """Parameters of a test of ``page``."""
+    return pytest.param(page, *more, marks=pytest.mark.xdist_group(page), id="-".join(more) or page)
+
+
+each_page = pytest.mark.parametrize("opened", [on_its_page(page) for page in PAGES], indirect=True)
 
 
 def state_of(tab: Any, name: str) -> dict[str, str]:
@@ -45,6 +99,13 @@ def state_of(tab: Any, name: str) -> dict[str, str]:
         """name => Object.fromEntries([...document.querySelectorAll(`#${name} [name]`)].map(field =>
         [field.name, field.type === "checkbox" ? (field.checked ? "on" : "off") : field.value]))""",
         name,
+    )
+
+
+def views(tab: Any, name: str) -> int:
+    """How many views of the engine this explorer has shown."""
+    return int(
+        tab.evaluate("name => Number(document.getElementById(name).dataset.live || 0)", name)
     )
 
 
@@ -75,33 +136,78 @@ def assert_shows_the_engines_view(tab: Any, name: str) -> None:
 
 
 def test_every_explorer_is_on_a_page(site: Path) -> None:
-    places = places_of_explorers(site)
-    assert set(places) == set(MODULES)
-    for name, page in places.items():
+    assert set(PLACES) == set(MODULES)
+    for name, page in PLACES.items():
         text = (site / page).read_text(encoding="utf-8")
+        assert text.count(f'data-explorer="{name}"') == 1
         assert text.count(f' id="{name}"') == 1, f"{page}: a heading has the explorer's id"
 
 
-def test_no_page_asks_another_host_or_logs_an_error(site: Path, address: str, tab: Any) -> None:
-    asked: list[str] = []
-    errors: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url))
-    tab.on("console", lambda note: errors.append(note.text) if note.type == "error" else None)
-    tab.on("pageerror", lambda error: errors.append(str(error)))
-    for page in pages(site):
-        tab.goto(f"{address}/{page}", wait_until="networkidle")
-    others = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
+def test_the_pages_looked_at_are_all_there_are(site: Path) -> None:
+    assert sorted(PAGES) == pages(site)
+
+
+@each_page
+def test_no_page_asks_another_host_or_logs_an_error(opened: Opened, address: str) -> None:
+    assert f"{address}/{opened.page}" in opened.asked
+    others = [url for url in opened.asked if not url.startswith((address, "data:", "blob:"))]
     assert not others
-    assert not errors
+    assert not opened.errors
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_an_explorer_moved_by_keyboard_agrees_with_the_engine(
-    name: str, site: Path, address: str, tab: Any
-) -> None:
-    errors: list[str] = []
-    tab.on("console", lambda note: errors.append(note.text) if note.type == "error" else None)
-    tab.goto(f"{address}/{places_of_explorers(site)[name]}", wait_until="networkidle")
+@each_page
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(opened: Opened, scheme: str) -> None:
+    tab = opened.tab
+    tab.emulate_media(color_scheme=scheme)
+    # The theme follows, and some colours take their time.
+    tab.wait_for_function(
+        "scheme => document.documentElement.dataset.theme === scheme"
+        " && document.getAnimations().every(one => one.playState !== 'running')",
+        arg=scheme,
+    )
+    tab.evaluate(
+        "document.querySelectorAll('.sb-quiz details')"
+        ".forEach(option => {option.removeAttribute('name'); option.open = true})"
+    )
+    if not tab.evaluate("'axe' in window"):
+        tab.add_script_tag(path=str(AXE))
+    result = tab.evaluate(
+        "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", RULES
+    )
+    found = [
+        (
+            violation["id"],
+            violation["nodes"][0]["html"][:200],
+            violation["nodes"][0]["failureSummary"][:300],
+        )
+        for violation in result["violations"]
+    ]
+    assert not found, json.dumps(found, indent=1)
+
+
+@each_page
+def test_a_page_fits_a_narrow_screen(opened: Opened) -> None:
+    tab = opened.tab
+    tab.set_viewport_size({"width": 400, "height": 800})
+    width = tab.evaluate("document.documentElement.scrollWidth")
+    # A table may be moved under its caption; the caption itself is read without that.
+    captions = tab.evaluate(
+        "[...document.querySelectorAll('.sb-rows caption')]"
+        ".map(caption => [caption.getBoundingClientRect().right, caption.textContent])"
+    )
+    tab.set_viewport_size(VIEW)
+    assert width <= 400
+    assert [text for right, text in captions if right > 400] == []
+    assert captions or opened.page not in PLACES.values()
+
+
+@pytest.mark.parametrize(
+    ("opened", "name"), [on_its_page(page, name) for name, page in PLACES.items()],
+    indirect=["opened"],
+)  # fmt: skip
+def test_an_explorer_moved_by_keyboard_agrees_with_the_engine(opened: Opened, name: str) -> None:
+    tab = opened.tab
     before = tab.locator(f"#{name} .sb-sentence").inner_text()
     tab.locator(f"#{name} .sb-title").evaluate(
         "title => {title.tabIndex = -1; title.focus({preventScroll: true})}"
@@ -114,6 +220,7 @@ def test_an_explorer_moved_by_keyboard_agrees_with_the_engine(
         ):
             break
         kind = tab.evaluate("[document.activeElement.tagName, document.activeElement.type].join()")
+        before_it = views(tab, name)
         if kind in ("INPUT,range", "SELECT,select-one"):
             state = state_of(tab, name)
             for key in ("ArrowRight", "ArrowLeft"):
@@ -125,20 +232,24 @@ def test_an_explorer_moved_by_keyboard_agrees_with_the_engine(
         else:
             continue
         updates += 1
-        wait_until_live(tab, name)
-        tab.wait_for_timeout(150)
+        tab.wait_for_function(
+            "([name, n]) => {const explorer = document.getElementById(name);"
+            "return explorer.dataset.live > n || explorer.querySelector('[aria-invalid]')}",
+            arg=[name, before_it],
+            timeout=LIVE,
+        )
         seen.add(tab.locator(f"#{name} .sb-sentence").inner_text())
     assert updates >= len(get(name).controls)
     assert len(seen) > 1, "no control changed the sentence"
     assert_shows_the_engines_view(tab, name)
-    assert not errors
+    assert not opened.errors
 
 
 def test_bad_input_is_told_beside_the_control_and_the_view_stays(
     site: Path, address: str, tab: Any
 ) -> None:
     name = "ledger-of-one-rank"
-    tab.goto(f"{address}/{places_of_explorers(site)[name]}")
+    tab.goto(f"{address}/{PLACES[name]}")
     tab.fill(f"#{name}--ranks", "8")
     wait_until_live(tab, name)
     good = tab.locator(f"#{name} .sb-figure").inner_html()
@@ -160,7 +271,7 @@ def test_a_shared_address_restores_the_state_and_reset_returns(
     site: Path, address: str, tab: Any
 ) -> None:
     name = "ledger-of-one-rank"
-    page = f"{address}/{places_of_explorers(site)[name]}"
+    page = f"{address}/{PLACES[name]}"
     tab.goto(f"{page}?{name}.stage=3&{name}.ranks=13")
     wait_until_live(tab, name)
     assert state_of(tab, name)["ranks"] == "13"
@@ -178,7 +289,7 @@ def test_a_shared_address_restores_the_state_and_reset_returns(
 
 def test_the_latest_input_wins(site: Path, address: str, tab: Any) -> None:
     name = "ledger-of-one-rank"
-    tab.goto(f"{address}/{places_of_explorers(site)[name]}")
+    tab.goto(f"{address}/{PLACES[name]}")
     for ranks in range(1, 200):
         tab.evaluate(
             "([key, text]) => {const f = document.getElementById(key); f.value = text; "
@@ -196,7 +307,7 @@ def test_a_recipe_byte_changed_in_the_wheel_changes_the_published_number(
     site: Path, tmp_path: Path, tab: Any
 ) -> None:
     name = "ledger-of-one-rank"
-    page = places_of_explorers(site)[name]
+    page = PLACES[name]
     copied = shutil.copytree(site, tmp_path / "site")
     wheel = next((copied / "_static").glob("shardbook-*.whl"))
     changed = _with_another_recipe_byte(wheel)
@@ -224,10 +335,8 @@ def _with_another_recipe_byte(wheel: Path) -> bytes:
     return target.read_bytes()
 
 
-def test_the_readme_s_picture_shows_the_moved_explorer(
-    site: Path, address: str, browser: Any
-) -> None:
-    tab = browser.new_page(viewport=book.VIEW)
+def test_the_readme_s_picture_shows_the_moved_explorer(site: Path, address: str, tab: Any) -> None:
+    tab.set_viewport_size(book.VIEW)
     book.pose(tab, address)
     figure = tab.locator("#ledger-of-one-rank")
     top = figure.locator(".sb-title").bounding_box()
@@ -240,57 +349,6 @@ def test_the_readme_s_picture_shows_the_moved_explorer(
     )
     assert covered["y"] + covered["height"] <= top["y"]
     assert end["y"] + end["height"] <= book.VIEW["height"]
-    tab.close()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation(scheme: str, site: Path, address: str, browser: Any) -> None:
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme=scheme)
-    tab = context.new_page()
-    found = []
-    for page in pages(site):
-        tab.goto(f"{address}/{page}", wait_until="networkidle")
-        tab.evaluate(
-            "document.querySelectorAll('.sb-quiz details')"
-            ".forEach(option => {option.removeAttribute('name'); option.open = true})"
-        )
-        tab.add_script_tag(path=str(AXE))
-        result = tab.evaluate(
-            "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})",
-            RULES,
-        )
-        found += [
-            (
-                page,
-                violation["id"],
-                violation["nodes"][0]["html"][:200],
-                violation["nodes"][0]["failureSummary"][:300],
-            )
-            for violation in result["violations"]
-        ]
-    context.close()
-    assert not found, json.dumps(found, indent=1)
-
-
-def test_a_page_fits_a_narrow_screen(site: Path, address: str, browser: Any) -> None:
-    context = browser.new_context(viewport={"width": 400, "height": 800})
-    tab = context.new_page()
-    wide, captions = [], 0
-    for page in pages(site):
-        tab.goto(f"{address}/{page}")
-        width = tab.evaluate("document.documentElement.scrollWidth")
-        if width > 400:
-            wide.append((page, width))
-        # A table may be moved under its caption; the caption itself is read without that.
-        for caption, text in tab.evaluate(
-            "[...document.querySelectorAll('.sb-rows caption')]"
-            ".map(caption => [caption.getBoundingClientRect().right, caption.textContent])"
-        ):
-            captions += 1
-            if caption > 400:
-                wide.append((page, text))
-    context.close()
-    assert not wide and captions
 
 
 def test_without_a_script_the_default_view_and_its_table_are_there(
@@ -298,10 +356,11 @@ def test_without_a_script_the_default_view_and_its_table_are_there(
 ) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
-    for name, page in places_of_explorers(site).items():
+    for page in dict.fromkeys(PLACES.values()):
         tab.goto(f"{address}/{page}")
-        figure = tab.locator(f"#{name}")
-        assert figure.locator(".sb-figure svg").is_visible()
-        assert figure.locator(".sb-rows table").is_visible()
-        assert not figure.locator("form").is_visible()
+        for name in (name for name in PLACES if PLACES[name] == page):
+            figure = tab.locator(f"#{name}")
+            assert figure.locator(".sb-figure svg").is_visible()
+            assert figure.locator(".sb-rows table").is_visible()
+            assert not figure.locator("form").is_visible()
     context.close()
