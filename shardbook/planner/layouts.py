@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from shardbook.errors import InputError, one_of, real, whole
@@ -129,9 +130,13 @@ def layers_of(model: Model, layout: Layout) -> tuple[int, ...]:
     The last one, and the first too, may have one less, to make room for head and embedding as in
     Llama 3 405B (Llama Team, 2024, §3.3.2).
     """
-    stages = layout.pipeline * layout.chunks
-    each = -(-model.layers // stages)
-    spare = each * stages - model.layers
+    return _spread(model.layers, layout.pipeline * layout.chunks)
+
+
+@lru_cache(maxsize=1 << 10)
+def _spread(layers: int, stages: int) -> tuple[int, ...]:
+    each = -(-layers // stages)
+    spare = each * stages - layers
     if spare > min(2, stages - 1) or (spare and each == 1):
         return ()
     counts = [each] * stages
