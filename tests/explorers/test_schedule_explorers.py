@@ -45,6 +45,36 @@ def test_a_moment_says_what_runs() -> None:
     assert [row[2] for row in view.table.rows] == ["3", "2", "1", "0"]
 
 
+def test_the_last_moment_is_the_end_however_many_there_are() -> None:
+    state = {"schedule": "gpipe", "stages": "8", "micro_batches": "64", "step": "100"}
+    assert f"at {(64 + 7) * 3} s" in get("pipeline").view(state).table.caption
+
+
+def test_blocks_say_their_micro_batch_and_if_they_are_a_later_chunk() -> None:
+    figure = ElementTree.fromstring(get("pipeline").view({"schedule": "gpipe"}).figure)
+    texts = [text.text for text in figure.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
+    assert all(texts.count(str(number)) == 4 * 2 for number in range(8))
+    figure = ElementTree.fromstring(get("pipeline").view({}).figure)
+    marks = next(path for path in figure.iter(f"{SVG}path") if path.get("fill-opacity") == "0.8")
+    drawn = marks.get("d", "")
+    assert drawn.count("M") == 8 * 2 * 4, "half of all blocks"
+    assert "M58.0 " not in drawn, "the first is of the first chunk"
+
+
+def test_the_fullest_rank_fills_its_band() -> None:
+    for micro_batches in ("4", "8", "48"):
+        state = {"schedule": "gpipe", "micro_batches": micro_batches}
+        figure = ElementTree.fromstring(get("pipeline").view(state).figure)
+        bands = [
+            path for path in figure.iter(f"{SVG}path") if path.get("class") == "sb-activations"
+        ]
+        assert len(bands) == 4
+        for band in bands:
+            drawn = band.get("d", "")
+            foot = float(drawn.removeprefix("M58 ").split("H")[0])
+            assert foot - min(map(float, re.findall(r"V([\d.]+)", drawn))) == 14
+
+
 def test_every_computation_is_drawn_once() -> None:
     for schedule, kinds in (("1f1b", 2), ("zbv", 6)):
         view = get("pipeline").view({"schedule": schedule})

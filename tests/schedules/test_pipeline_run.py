@@ -172,6 +172,19 @@ def test_transfers_cost_only_where_the_neighbour_is_another_rank():
     )
 
 
+def test_transfers_are_no_work_of_a_rank():
+    result = run_order(make_order("gpipe", 2, 1), StageTimes(transfer=1))
+    assert (result.makespan, result.busy) == (2 * 3 + 2 * 1, (3, 3))
+    assert (result.bubble_fraction, result.bubble_over_ideal) == (10 / 16, 10 / 6)
+
+
+@pytest.mark.parametrize("transfer", [0.0, 10.0])
+def test_a_whole_backward_waits_for_the_next_stages_input_part(transfer):
+    """By hand: 0F0, 1F0 and 1I0 take a second each, 0B0 two; beside it 1W0."""
+    order = parse_order("0F0 0B0\n1F0 1I0 1W0")
+    assert run_order(order, StageTimes(transfer=transfer)).makespan == 3 + 2 + 2 * transfer
+
+
 def test_live_sizes_may_differ_by_stage():
     result = run_order(make_order("1f1b", 2, 4), live=[10**9, 7])
     assert result.peak_live == (2 * 10**9, 7)
@@ -224,12 +237,14 @@ def test_forwards_alone_may_run(text):
         ("0F0 0F0 0B0", "rank 0", 1, "a second time"),
         ("0F0 0I0", "rank 0", 1, "weight part 0W0 is missing"),
         ("0F0 0B0 0W0", "rank 0", 1, "in parts, too"),
+        ("0F0 0B0 0I0", "rank 0", 1, "in parts, too"),
         ("0F0 0W0", "rank 0", 0, "its backward 0B0 is missing"),
         ("0B0", "rank 0", 0, "it needs 0F0"),
         ("0F0 0F1 0B1", "rank 0", 0, "its backward 0B0 is missing"),
         ("0F0 0B0\n1F0", "rank 1", 0, "its backward 1B0 is missing"),
         ("0F0 0B0\n2F0 2B0", "rank 1", 0, "it needs 1F0"),
         ("0F0 0B0\n0F1 0B1", "rank 1", 0, "stage 0 is on rank 0"),
+        ("0F0 0B0 1F0\n1B0", "rank 0", 2, "stage 1 is on rank 1"),
         ("0F0 0SEND_F0 0B0", "rank 0", 1, "leave transfers out"),
         ("0B0 0F0", "rank 0", 0, "deadlock"),
         ("0F0 0B0 0F1 0B1\n1F0 1F1 1B0 1B1", "rank 0", 1, "0B0 ← 1B0 ← 1F1 ← 0F1 ← 0B0"),

@@ -276,6 +276,17 @@ def test_of_a_long_circle_its_beginning_and_its_end_are_told():
         run(*circle)
 
 
+def test_the_picture_shows_the_six_steps_before_and_after_the_fault():
+    actions = [Action(f"A{at}", "x") for at in range(20)] + [Action("B", "y")]
+    actions[9] = Action("A9", "x", needs=(99,))
+    with pytest.raises(ScheduleError) as caught:
+        run(*actions)
+    steps, row, other = caught.value.picture.splitlines()
+    assert steps.split() == ["step", *map(str, range(3, 16))]
+    assert row.split() == ["x", *(f">A{at}<" if at == 9 else f"A{at}" for at in range(3, 16))]
+    assert other == "y"
+
+
 def test_a_missing_producer_is_refused():
     with pytest.raises(ScheduleError, match="nothing produces"):
         run(Action("A", "x", 1.0, needs=(4,)))
