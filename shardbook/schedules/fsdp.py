@@ -11,6 +11,7 @@ a prefetch may exceed a limit that is too small; it never deadlocks.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from shardbook.errors import InputError, real, whole
@@ -169,13 +170,9 @@ class _Program:
     def limiter(self) -> tuple[int, ...]:
         """What the host waits for before it gathers. See [Note: rate limiter]."""
         waits: list[int] = []
-        limit = self.policy.limit
-        while limit is not None and len(self.outstanding) >= limit:
-            freed = next((gather for gather in self.outstanding if gather in self.freed_by), None)
-            if freed is None:
-                break
-            self.outstanding.remove(freed)
-            waits.append(self.freed_by[freed])
+        limit, outstanding = self.policy.limit or inf, self.outstanding
+        while len(outstanding) >= limit and outstanding[0] in self.freed_by:
+            waits.append(self.freed_by[outstanding.popleft()])
         return tuple(waits)
 
     def forward(self, unit: int, *, free: bool) -> None:
