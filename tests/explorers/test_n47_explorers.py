@@ -85,7 +85,40 @@ def test_the_curve_is_as_high_as_the_finding_says() -> None:
     polygon = re.search(r'points="([^"]+)"', view.figure)
     assert polygon
     heights = {point.split(",")[1] for point in polygon[1].split()}
-    assert len(heights) == 4  # 0, 1, 2 and 3 buffers
+    foot = max(map(float, heights))
+    assert {round((foot - float(height)) / 96, 2) for height in heights} == {0, 0.33, 0.67, 1}
+
+
+def test_forward_prefetch_gathers_units_before_the_first_forward() -> None:
+    view = get("fsdp-timeline").view({"forward_prefetch": "2", "limit": "1"})
+    assert "at most 3 gathered" in view.sentence, "two units ahead need room for three"
+    view = get("fsdp-timeline").view({"backward_prefetch": "2", "limit": "1"})
+    assert view.table.rows[1][1] == "3.5 to 5", "gathered after the forward of unit 0"
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "gaps", "issued"),
+    [
+        ({"backward_prefetch": "1", "limit": "2"}, 27, 1.5, [0, 3.5, 5.5, 7.5, 13.5, 17.5]),
+        ({}, 36, 1.5 + 3 * 3, [0]),
+        ({"overlap": "off", "issue": "0.5"}, 41, 0.5, [0.5 * at for at in range(1, 20)]),
+    ],
+)
+def test_the_picture_frames_waiting_and_marks_what_the_host_issues(
+    state: dict[str, str], end: float, gaps: float, issued: list[float]
+) -> None:
+    """On the scale of everything in one queue; the host's cost counts once an action there."""
+    scale = 506 / (40.5 + 19 * float(state.get("issue", "0")))
+    figure = get("fsdp-timeline").view(state).figure
+    limit = re.search(r'<line x1="([\d.]+)"[^>]*class="[^"]*sb-limit', figure)
+    assert limit and float(limit[1]) == pytest.approx(126 + end * scale, abs=0.01)
+    framed = re.findall(r'<path d="([^"]+)"[^>]*stroke-dasharray="4 4"', figure)
+    widths = [float(width) for width in re.findall(r"h([\d.]+)v", "".join(framed))]
+    assert sum(widths[1:]) == pytest.approx(gaps * scale, abs=0.1), "the first is the legend's"
+    ticks = re.findall(r"M([\d.]+) [\d.]+v14", figure)
+    assert [float(tick) for tick in ticks] == pytest.approx(
+        [126 + time * scale for time in issued], abs=0.01
+    )
 
 
 def test_units_kept_after_the_forward_are_gathered_once() -> None:
