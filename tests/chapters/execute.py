@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import io
 import sys
 from dataclasses import dataclass, field
@@ -34,8 +35,9 @@ class Executed:
         return {x.text: next(o.text for o in x.options if o.correct) for x in asked}
 
 
+@functools.cache
 def execute(page: str) -> Executed:
-    """Run the code cells of ``chapters/<page>`` in order, in one namespace."""
+    """Run the code cells of ``chapters/<page>`` in order, in one namespace; once for all tests."""
     done = Executed()
     stub = ModuleType("myst_nb")
     stub.glue = lambda name, value, display=True: done.said.update({name: str(value)})  # type: ignore[attr-defined]

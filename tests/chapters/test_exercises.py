@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from execute import execute
+from chapters.execute import execute
 
 from shardbook.pages.exercises import EXERCISES, Exercise, exercises_text, lacks
 

@@ -1,7 +1,7 @@
 """What the page N45.2 says, against the papers' figures and formulas written out here."""
 
 import pytest
-from execute import CHAPTERS, Executed, execute
+from chapters.execute import CHAPTERS, Executed, execute
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from execute import CHAPTERS, execute
+from chapters.execute import CHAPTERS, execute
 
 from shardbook.pages.classroom import reading_minutes, sequence
 from shardbook.pages.contents import map_text, pages

@@ -25,13 +25,18 @@ kernelspec:
 """
 
 
-def build(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
-    """Build a book of one page with the real configuration."""
+def build(folder: Path, *pages: str) -> subprocess.CompletedProcess[str]:
+    """Build a book of these pages with the real configuration; they are page-0, page-1 and so on."""
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     config = config.replace("chapters/_ext", str(ROOT / "chapters" / "_ext"))
     (folder / "_config.yml").write_text(config, encoding="utf-8")
-    (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
-    (folder / "page.md").write_text(page, encoding="utf-8")
+    others = [f"- file: page-{number}\n" for number in range(1, len(pages))]
+    toc = "format: jb-book\nroot: page-0\n" + "chapters:\n" * bool(others) + "".join(others)
+    (folder / "_toc.yml").write_text(toc, encoding="utf-8")
+    for number, page in enumerate(pages):
+        (folder / f"page-{number}.md").write_text(FRONT + page, encoding="utf-8")
+    picture = ROOT / "_build" / "html" / "_static" / "plus.png"
+    (folder / "picture.png").write_bytes(picture.read_bytes())
     builder = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build"]
     return subprocess.run(
         [*builder, str(folder), "-n", "-W", "--keep-going", "-q"],
@@ -44,37 +49,39 @@ def build(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.site
 def test_a_sound_page_passes_the_builder(site: Path, tmp_path: Path) -> None:
-    done = build(tmp_path, FRONT + "```{code-cell} ipython3\nprint(1 + 1)\n```\n")
+    done = build(tmp_path, "```{code-cell} ipython3\nprint(1 + 1)\n```\n")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.site
-@pytest.mark.parametrize(
-    ("page", "complaint"),
-    [
-        ("```{code-cell} ipython3\nraise ValueError('broken')\n```\n", "broken"),
-        ("![](picture.png)\n", "alt text"),
-        ("![picture.png](picture.png)\n", "alt text"),
-        (
-            "```{code-cell} ipython3\n%matplotlib inline\nfrom matplotlib import pyplot\n"
-            "pyplot.plot([1, 2]);\n```\n",
-            "alt text",
-        ),
-        ("See [that page](no_such_page.md).\n", "no_such_page"),
-        ("See {doc}`no_such_page`.\n", "no_such_page"),
-        ("A {term}`wordless` thing.\n", "wordless"),
-        ("{glue:text}`never_computed`\n", "never_computed"),
-    ],
-    ids=["failing notebook", "no alt text", "file name as alt text", "plot without alt text",
-         "dead link", "dead reference", "unknown term", "number never computed"],
-)  # fmt: skip
-def test_the_builder_rejects(site: Path, page: str, complaint: str, tmp_path: Path) -> None:
-    picture = ROOT / "_build" / "html" / "_static" / "plus.png"
-    (tmp_path / "picture.png").write_bytes(picture.read_bytes())
-    done = build(tmp_path, FRONT + page)
+def test_a_failing_notebook_stops_the_builder(site: Path, tmp_path: Path) -> None:
+    done = build(tmp_path, "```{code-cell} ipython3\nraise ValueError('broken')\n```\n")
     assert done.returncode != 0
-    assert complaint in done.stdout + done.stderr
+    assert "broken" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.site
+def test_the_builder_rejects_each_unsound_page(site: Path, tmp_path: Path) -> None:
+    """One warning is enough to fail the build; each page has its own."""
+    unsound = {
+        "![](picture.png)\n": "alt text",
+        "![picture.png](picture.png)\n": "alt text",
+        "```{code-cell} ipython3\n%matplotlib inline\nfrom matplotlib import pyplot\n"
+        "pyplot.plot([1, 2]);\n```\n": "alt text",
+        "See [that page](no_such_page.md).\n": "no_such_page",
+        "See {doc}`no_such_page`.\n": "no_such_page",
+        "A {term}`wordless` thing.\n": "wordless",
+        "{glue:text}`never_computed`\n": "never_computed",
+    }
+    done = build(tmp_path, "A sound one.\n", *unsound)
+    assert done.returncode != 0
+    warnings = [line for line in done.stderr.splitlines() if "WARNING" in line]
+    for number, complaint in enumerate(unsound.values(), start=1):
+        mine = [line for line in warnings if f"page-{number}.md" in line]
+        assert mine and all(complaint in line for line in mine), (number, done.stderr)
+    assert not [line for line in warnings if "page-0.md" in line]
 
 
 @pytest.mark.parametrize(
