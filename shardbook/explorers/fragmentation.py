@@ -93,7 +93,7 @@ def _memory(root: Element, heap: Heap, scale: float, touched: str) -> None:
     end = -10.0
     for hole in heap.holes:
         text = f"{hole.size:,}"
-        x, half = _LEFT + (hole.start + hole.size / 2) * scale, 3.6 * len(text)
+        x, half = _LEFT + (hole.start + hole.size / 2) * scale, 4.2 * len(text)
         if x - half > end + 4:
             class_ = "sb-small sb-strong" if hole.size == heap.largest_hole else "sb-small"
             draw.words(root, x, _BAR + 64, text, anchor="middle", class_=class_)

@@ -13,6 +13,8 @@ from shardbook.schedules.timeline import Span, memory
 _LEFT, _WIDTH, _ROW, _TOP = 126, 506, 34, 46
 _CURVE: Final = 96
 _WAIT: Final = ""
+#: width of a capital letter in a block
+_LETTER: Final = 8.4
 
 
 @cache
@@ -98,10 +100,10 @@ def _actions(
             at = span.end
         _, kind, unit = parts(span.name)
         boxes.setdefault(kind, []).append((x, y, width, _ROW))
-        if width < 7.4:
+        if width < _LETTER:
             continue
         for label in (span.name, f"{kind}{unit}", str(unit)):
-            if 7.4 * len(label) <= width:
+            if _LETTER * len(label) <= width:
                 labels.append((x + width / 2, y + 21, label))
                 break
     for kind in sorted(boxes):

@@ -126,7 +126,8 @@ def _seconds(root: Element, way: _Way, y: float, scale: float, weight: str) -> N
     draw.block(root, EXPLORER.id, "buffers", _MIDDLE, y, bare, 26)
     draw.block(root, EXPLORER.id, "buffers", _MIDDLE + bare, y, waiting, 26, texture="temporary")
     label = f"{way.gathers:,} in {format_seconds(way.seconds)}"
-    draw.words(root, _MIDDLE + bare + waiting + 8, y + 19, label, class_=weight)
+    x = min(_MIDDLE + bare + waiting + 8, 644 - 8.5 * len(label))  # years still end on the canvas
+    draw.words(root, x, y + 19, label, class_=weight)
 
 
 def _table(ways: list[_Way], parameters: int, ranks: int, parts: str) -> Table:

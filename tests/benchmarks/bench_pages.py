@@ -31,6 +31,29 @@ PIPELINE_CHANGES = {
         [str(count) for count in range(63, 39, -1)],
     ),
 }
+#: explorers with much to do: page, state, and the control that is moved
+FULL = {
+    "bucket-size": (
+        "chapters/n46_hiding_the_wait.html",
+        {"slow": "1.25", "contention": "0.5"},
+        ("bandwidth", [f"{gigabytes}GB/s" for gigabytes in range(20, 60)]),
+    ),
+    "fsdp-timeline": (
+        "chapters/n47_two_streams.html",
+        {"units": "12", "passes": "4-each", "all_reduce": "1", "limit": "3"},
+        ("forward", [f"{1 + at / 20:g}" for at in range(1, 41)]),
+    ),
+    "update-step-by-step": (
+        "chapters/n44_the_update.html",
+        {},
+        ("step", [str(step % 19) for step in range(40)]),
+    ),
+    "which-limit": (
+        "chapters/beyond_choosing.html",
+        {"model": "gpt3-175b", "cards": "16", "nodes": "8"},
+        ("batch", [str(8 * sequences) for sequences in range(1, 41)]),
+    ),
+}
 COLD_STARTS, UPDATES = 7, 200
 
 
@@ -103,6 +126,15 @@ def pipeline_updates(
     chosen = {"schedule": schedule, "stages": "8", "micro_batches": "64"}
     state = "&".join(f"{PIPELINE}.{name}={value}" for name, value in chosen.items())
     return updates(browser, address, PIPELINE_PAGE, PIPELINE, state, field, values)
+
+
+def full_updates(browser: Any, address: str, figure: str) -> list[float]:
+    """An explorer with much to do."""
+    page, chosen, (field, values) = FULL[figure]
+    state = "&".join(
+        f"{figure}.{name}={value}" for name, value in {field: values[-1], **chosen}.items()
+    )
+    return updates(browser, address, page, figure, state, field, values)
 
 
 def weight(browser: Any, address: str) -> int:
