@@ -222,6 +222,14 @@ def test_a_deadlock_is_told_of_the_schedule_as_written(transfer):
     assert caught.value.reason.endswith(": 0B2 ← 0F2 ← 0B2")
 
 
+@pytest.mark.parametrize("transfer", [0.0, 1.0])
+def test_a_deadlock_across_ranks_is_told_without_what_is_sent(transfer):
+    order = parse_order("0F0 0B0 0F1 0B1\n1F0 1F1 1B0 1B1")
+    with pytest.raises(ScheduleError) as caught:
+        run_order(order, StageTimes(transfer=transfer))
+    assert caught.value.reason.endswith(": 0B0 ← 1B0 ← 1F1 ← 0F1 ← 0B0")
+
+
 @pytest.mark.parametrize(
     "text",
     ["0F0 0F1\n1F0 1F1", "0UNSHARD 0F0 0RESHARD 0UNSHARD 0F1 0RESHARD\n1F0 1F1"],
