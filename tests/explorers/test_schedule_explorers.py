@@ -61,6 +61,35 @@ def test_blocks_say_their_micro_batch_and_if_they_are_a_later_chunk() -> None:
     assert "M58.0 " not in drawn, "the first is of the first chunk"
 
 
+@pytest.mark.parametrize(("schedule", "chunks"), [("1f1b", 1), ("zbv", 2)])
+def test_blocks_and_the_moment_lie_where_the_run_has_them(schedule: str, chunks: int) -> None:
+    state = {"schedule": schedule, "forward": "2", "transfer": "0.5", "step": "7"}
+    figure = ElementTree.fromstring(get("pipeline").view(state).figure)
+    times = StageTimes(2 / chunks, 1 / chunks, 1 / chunks, 0.5)
+    done = run_order(make_order(schedule, 4, 8), times)
+    scale = 448 / done.makespan
+    shades = {"F": "0.08", "B": "0.3", "I": "0.3", "W": "0.55"}
+    starts, ends = done.run.starts, done.run.ends
+    wanted = [
+        (shades[part.kind], 52 * rank, 58 + start * scale, (end - start) * scale)
+        for part, rank, start, end in zip(
+            done.program.parts, done.program.ranks, starts, ends, strict=True
+        )
+        if part.kind in shades
+    ]
+    drawn = [
+        (path.get("fill-opacity"), int(y), float(x), float(wide))
+        for path in figure.iter(f"{SVG}path")
+        for x, y, wide in re.findall(r"M([\d.]+) (\d+)h([\d.]+)v24h", path.get("d", ""))
+    ]
+    assert len(drawn) == len(wanted)
+    for ours, theirs in zip(sorted(drawn), sorted(wanted), strict=True):
+        assert ours[:2] == theirs[:2]
+        assert ours[2:] == pytest.approx(theirs[2:], abs=0.06)
+    mark = next(line for line in figure.iter(f"{SVG}line") if "sb-limit" in line.get("class", ""))
+    assert float(mark.get("x1", "")) == pytest.approx(58 + sorted({*starts})[7] * scale, abs=0.01)
+
+
 def test_the_fullest_rank_fills_its_band() -> None:
     for micro_batches in ("4", "8", "48"):
         state = {"schedule": "gpipe", "micro_batches": micro_batches}
