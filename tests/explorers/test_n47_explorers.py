@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardbook.explorers.registry import get
+from shardbook.schedules.fsdp import Policy, equal_units, fsdp_run
+from shardbook.schedules.timeline import spans
 
 UNITS = (3168, 9312, 9312, 9312, 1552)
 
@@ -87,6 +89,30 @@ def test_the_curve_is_as_high_as_the_finding_says() -> None:
     heights = {point.split(",")[1] for point in polygon[1].split()}
     foot = max(map(float, heights))
     assert {round((foot - float(height)) / 96, 2) for height in heights} == {0, 0.33, 0.67, 1}
+
+
+def test_blocks_lie_where_the_run_has_them() -> None:
+    policy = Policy(backward_prefetch=1, limit=2)
+    done = spans(fsdp_run(equal_units(4, 2, 4, 1.5, 1.5, 1), policy))
+    scale = 506 / (40.5 + 4)
+    rows = {"compute": 46, "communication": 88, "all-reduce": 130}
+    wanted = [
+        (rows[span.stream], 126 + span.start * scale, (span.end - span.start) * scale)
+        for span in done
+    ]
+    figure = (
+        get("fsdp-timeline")
+        .view({"backward_prefetch": "1", "limit": "2", "all_reduce": "1"})
+        .figure
+    )
+    paths = [path for path in re.findall("<path[^>]+>", figure) if 'dasharray="4 4"' not in path]
+    drawn = [
+        (int(y), float(x), float(wide))
+        for x, y, wide in re.findall(r"M([\d.]+) (\d+)h([\d.]+)v34h", "".join(paths))
+    ]
+    assert len(drawn) == len(wanted)
+    for ours, theirs in zip(sorted(drawn), sorted(wanted), strict=True):
+        assert ours == pytest.approx(theirs, abs=0.011)
 
 
 def test_forward_prefetch_gathers_units_before_the_first_forward() -> None:

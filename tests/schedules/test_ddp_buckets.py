@@ -70,6 +70,7 @@ def test_the_slowest_rank_sets_the_step():
     """(S66)"""
     even, slow = step(28 * MIB), step(28 * MIB, slowdown=(1.0, 1.0, 1.5))
     assert slow.makespan == pytest.approx(1.5 * 24 * 3e-3 + even.tail)
+    assert slow.tail == pytest.approx(even.tail)
     assert step(28 * MIB, slowdown=(1.0, 0.5)).makespan == pytest.approx(even.makespan)
 
 
