@@ -161,21 +161,27 @@ def _contended(
     depends on the all-reduces before that bucket's only.
     """
     lengths = seconds.copy()
-    a_rank = len(seconds) // ranks
+    a_rank, alone = len(seconds) // ranks, 1 - share
     clocks = [0.0] * ranks
-    spans: list[tuple[float, float]] = []
-    done, ended = 0, 0.0
+    spans: list[tuple[float, float]] = []  # all-reduces without a pause between are one
+    done, began, ended = 0, 0.0, 0.0
     for bucket, cost in zip(buckets, reducing, strict=True):
         complete = a_rank - bucket[-1]
         for rank, time in enumerate(clocks):
             for at in range(rank * a_rank + done, rank * a_rank + complete):
-                if time < ended:
+                if began <= time and seconds[at] <= (ended - time) * alone:
+                    lengths[at] /= alone
+                elif time < ended:
                     lengths[at] += share * _under(spans, time, seconds[at], share)
                 time += lengths[at]
             clocks[rank] = time
         start = max(ended, *clocks)
+        if spans and start == ended:
+            spans.pop()
+        else:
+            began = start
         done, ended = complete, start + cost
-        spans.append((start, ended))
+        spans.append((began, ended))
     return lengths
 
 
