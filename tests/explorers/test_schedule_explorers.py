@@ -61,6 +61,17 @@ def test_blocks_say_their_micro_batch_and_if_they_are_a_later_chunk() -> None:
     assert "M58.0 " not in drawn, "the first is of the first chunk"
 
 
+@pytest.mark.parametrize(("micro_batches", "drawn"), [("9", True), ("12", False), ("16", False)])
+def test_blocks_go_without_numbers_where_the_widest_does_not_fit(
+    micro_batches: str, drawn: bool
+) -> None:
+    """448 units for m + 3 turns of 3 s: a digit takes 7.4, and a block 2 beside."""
+    figure = get("pipeline").view({"schedule": "gpipe", "micro_batches": micro_batches}).figure
+    texts = ElementTree.fromstring(figure).iter(f"{SVG}text")
+    numbers = [text.text for text in texts if text.get("text-anchor") == "middle"]
+    assert ("0" in numbers) == drawn
+
+
 @pytest.mark.parametrize(("schedule", "chunks"), [("1f1b", 1), ("zbv", 2)])
 def test_blocks_and_the_moment_lie_where_the_run_has_them(schedule: str, chunks: int) -> None:
     state = {"schedule": schedule, "forward": "2", "transfer": "0.5", "step": "7"}
@@ -104,6 +115,18 @@ def test_the_fullest_rank_fills_its_band() -> None:
             assert foot - min(map(float, re.findall(r"V([\d.]+)", drawn))) == 14
 
 
+def test_every_rank_says_what_it_holds_computes_and_waits() -> None:
+    """28.5 s: eight turns of 3 s, and three of half a turn (two chunks) to fill and drain."""
+    view = get("pipeline").view({"schedule": "interleaved-1f1b", "step": "2"})
+    most = ["5½", "4½", "3½", "2½"]
+    assert [row[3] for row in view.table.rows] == most
+    assert {row[4:] for row in view.table.rows} == {("24 s", "4.5 s")}
+    assert view.sentence.endswith(f"at most {', '.join(most)} by rank.")
+    texts = ElementTree.fromstring(view.figure).iter(f"{SVG}text")
+    strong = [text.text for text in texts if text.get("text-anchor") == "end"]
+    assert strong == ["holds now", "most", "1½", most[0], "1", most[1], "½", most[2], "0", most[3]]
+
+
 def test_every_computation_is_drawn_once() -> None:
     for schedule, kinds in (("1f1b", 2), ("zbv", 6)):
         view = get("pipeline").view({"schedule": schedule})
@@ -140,6 +163,7 @@ def test_a_typed_order_gives_its_fault_or_its_time() -> None:
     done = editor.view({"actions": format_order(make_order("1f1b", 4, 8))})
     assert "in 33 s: 27.3% of the time is idle, which is 37.5% on top" in done.sentence
     assert "4, 3, 2, 1 by rank" in done.sentence
+    assert [row[2:] for row in done.table.rows] == [("24 s", "9 s", str(4 - at)) for at in range(4)]
     fault = editor.view({"actions": "0F0 0B0 0F1 0B1\n1F0 1B0 1B1 1F1"})
     assert "Rank 1, step 2, 1B1: deadlock" in fault.sentence
     texts = [text.text or "" for text in ElementTree.fromstring(fault.figure).iter(f"{SVG}text")]
