@@ -32,16 +32,18 @@ def draw(run: Run, *, columns: int = 160) -> str:
 
 def _column_seconds(run: Run, drawn: tuple[Span, ...], columns: int) -> float:
     fitted = run.makespan / columns or 1.0
-    lasting = {span.end - span.start for span in drawn}
-    lengths = {Fraction(seconds).limit_denominator(1000) for seconds in lasting}
-    lengths.discard(Fraction(0))
-    if not lengths:
+    lasting = {span.end - span.start for span in drawn if span.end > span.start}
+    if not lasting:
         return fitted
+    # Parts of the longest, so that a timeline looks the same in milliseconds.
+    longest = max(lasting)
+    lengths = {Fraction(seconds / longest).limit_denominator(1000) for seconds in lasting}
+    lengths.discard(Fraction(0))
     common = Fraction(
         math.gcd(*(length.numerator for length in lengths)),
         math.lcm(*(length.denominator for length in lengths)),
     )
     longest_name = max(len(action.name) for action in run.plan.actions)
     parts = math.ceil(longest_name * common / min(lengths))
-    exact = float(common / parts)
+    exact = longest * float(common / parts)
     return exact if run.makespan <= exact * columns else fitted

@@ -75,6 +75,19 @@ def test_the_drawing_has_a_line_for_each_stream(capsys):
     ]
 
 
+def test_the_drawing_is_the_same_in_milliseconds_and_fills_communication(capsys):
+    """A column is a third of the 1.5 ms that a reduce-scatter takes, with room for its name."""
+    times = "--forward 2ms --backward 4ms --all-gather 3ms --reduce-scatter 1.5ms"
+    with pytest.raises(SystemExit):
+        main(["fsdp", "--units", "2", *times.split(), "--draw"])
+    out, _ = capsys.readouterr()
+    assert out.splitlines() == [
+        "communication AG0---AG1---............RS1AG0---........RS0",
+        "compute       ......F0==..F1==B1======.........B0======...",
+        "              0 to 0.022 s, 0.0005 s a column",
+    ]
+
+
 def test_the_trace_opens_as_trace_events(capsys, tmp_path):
     path = tmp_path / "trace.json"
     code, _, _ = fsdp(capsys, "--trace", str(path))
