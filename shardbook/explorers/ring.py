@@ -94,8 +94,16 @@ def _figure(state: _State) -> str:
         draw.words(root, middle, 94, size, anchor="middle", class_="sb-small")
     for text, x in (("receives", _LEFT + _WIDTH + 8), ("has sent", 582)):
         draw.words(root, x, 94, text, class_="sb-small")
+    tops = [_TOP + place * _ROW for place in range(len(ranks))]
+    lefts = [_LEFT + number * cell + 3 for number in range(len(chunks))]
+    frames: list[draw.Box] = [(x, y, cell - 6, _ROW - 6) for y in tops for x in lefts]
+    style = {"fill": "none", "stroke": "currentColor", "stroke_opacity": "0.25"}
+    draw.add(root, "path", d=draw.path_of(frames), **style)
+    boxes: dict[str, list[draw.Box]] = {}
     for place, rank in enumerate(ranks):
-        _rank(root, state, place, rank, category)
+        _rank(root, state, place, rank, boxes)
+    for texture, places in boxes.items():
+        draw.blocks(root, EXPLORER.id, category, places, texture=texture)
     return draw.text_of(root)
 
 
@@ -113,24 +121,16 @@ def _key(root: Element, category: str) -> None:
     draw.words(root, x + 20, 44, "just received", class_="sb-small")
 
 
-def _rank(root: Element, state: _State, place: int, rank: int, category: str) -> None:
+def _rank(
+    root: Element, state: _State, place: int, rank: int, boxes: dict[str, list[draw.Box]]
+) -> None:
+    """Write what a rank holds, and put the boxes of it into ``boxes``, by texture."""
     top = _TOP + place * _ROW
     cell = _WIDTH / len(state.plan.chunks)
     draw.words(root, 0, top + 22, f"rank {rank}")
     arrived = [move for move in state.last if move.target == rank]
     for number, chunk in enumerate(state.plan.chunks):
         x = _LEFT + number * cell + 3
-        draw.add(
-            root,
-            "rect",
-            x=x,
-            y=top,
-            width=cell - 6,
-            height=_ROW - 6,
-            fill="none",
-            stroke="currentColor",
-            stroke_opacity="0.25",
-        )
         parts = state.held[rank].get(number, ())
         if parts:
             whole = state.is_whole(rank, number)
@@ -138,7 +138,7 @@ def _rank(root: Element, state: _State, place: int, rank: int, category: str) ->
             if whole and state.holders(number) > 1:
                 texture = "replicated"
             width = (cell - 14) * len(parts) / len(chunk.sources)
-            draw.block(root, EXPLORER.id, category, x + 4, top + 5, width, 13, texture=texture)
+            boxes.setdefault(texture, []).append((x + 4, top + 5, width, 13))
             draw.words(
                 root,
                 x + cell / 2 - 3,
