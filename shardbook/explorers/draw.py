@@ -229,15 +229,13 @@ def text_of(root: Element) -> str:
     The same as `ElementTree.tostring`, which looks for namespaces first and takes three times as
     long: half of an update.
     """
-    spelled = "".join([f' {name}="{_escaped(value)}"' for name, value in root.items()])
-    inside = _escaped(root.text or "") + "".join([text_of(child) for child in root])
+    spelled = "".join([f' {name}="{value}"' for name, value in root.items()])
+    if "&" in spelled or "<" in spelled or spelled.count('"') != 2 * len(root.keys()):
+        spelled = "".join([f' {name}="{escape(value)}"' for name, value in root.items()])
+    inside = "".join([text_of(child) for child in root])
+    if root.text:
+        inside = escape(root.text, quote=False) + inside
     return f"<{root.tag}{spelled}>{inside}</{root.tag}>" if inside else f"<{root.tag}{spelled} />"
-
-
-def _escaped(text: str) -> str:
-    if "&" in text or "<" in text or ">" in text or '"' in text:
-        return escape(text, quote=True)
-    return text
 
 
 def _hatch(scope: str, category: str) -> str:
