@@ -1,5 +1,6 @@
 """Lab n47: the references agree with the engine, and no program is shorter than theirs."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -58,11 +59,69 @@ def test_the_engine_ends_a_ddp_step_at_the_same_time() -> None:
 times = st.integers(1, 9).map(float)
 
 
+def alike(gather: float, scatter: float, computing: Iterable[tuple[float, float]]) -> list[Unit]:
+    """Units of these forwards and backwards whose communication takes equally long."""
+    return [Unit(forward, backward, gather, scatter) for forward, backward in computing]
+
+
+def every_program(count: int) -> Iterator[list[str]]:
+    """All programs of a step: what is computed in its order, with gathers anywhere between."""
+    computed = [f"F{unit}" for unit in range(count)]
+    computed += [f"{kind}{unit}" for unit in reversed(range(count)) for kind in ("B", "RS")]
+
+    def longer(program: list[str], at: int) -> Iterator[list[str]]:
+        if at == len(computed):
+            yield program
+            return
+        if f"AG{computed[at].lstrip('FBRS')}" in program:
+            yield from longer([*program, computed[at]], at + 1)
+        for unit in range(count):
+            gathers = program.count(f"AG{unit}")
+            wanted = gathers == 0 or (gathers == 1 and f"F{unit}" in program)
+            if wanted and f"B{unit}" not in program:
+                yield from longer([*program, f"AG{unit}"], at)
+
+    return longer([], 0)
+
+
+@pytest.mark.parametrize("buffers", [1, 2, 3])
+def test_no_program_at_all_of_three_units_is_shorter_or_gathers_less(buffers: int) -> None:
+    cases = [
+        alike(gather, scatter, [(forward, 3.0), (2.0, backward), (5.0, 1.0)])
+        for gather in (1.0, 4.0, 9.0)
+        for scatter in (1.0, 8.0)
+        for forward, backward in ((2.0, 7.0), (9.0, 1.0))
+    ]
+    best = reference(TASKS["n47.3"])(3, buffers)
+    shortest = [ran(best, units, buffers).makespan for units in cases]
+    tried = 0
+    for program in every_program(3):
+        steps = read_program(program)
+        assert not isinstance(steps, Fault)
+        if incomplete(steps, 3) or isinstance(run_program(steps, cases[0], buffers=buffers), Fault):
+            continue
+        tried += 1
+        assert str(best).count("AG") <= str(program).count("AG")
+        for units, makespan in zip(cases, shortest, strict=True):
+            assert makespan <= ran(program, units, buffers).makespan
+    assert tried > 5
+
+
+def test_where_gathers_differ_another_unit_may_be_better_kept() -> None:
+    """So the text says to plan as if they took equally long: unit 0 takes long to gather again."""
+    units = [Unit(13, 5, 8, 2), Unit(2, 2, 2, 2), Unit(13, 13, 1, 13)]
+    kept = ["AG0", "AG1", "F0", "F1", "AG2", "F2", "B2", "AG1", "RS2", "B1", "RS1", "B0", "RS0"]
+    best = reference(TASKS["n47.3"])(3, 2)
+    assert ran(kept, units, 2).makespan < ran(best, units, 2).makespan
+    even = alike(3, 3, [(13, 5), (2, 2), (13, 13)])
+    assert ran(kept, even, 2).makespan > ran(best, even, 2).makespan
+
+
 @st.composite
 def steps_of_units(draw: st.DrawFn) -> tuple[list[Unit], int, list[str]]:
     """Units, buffers, and a random program that the buffers allow."""
     count, buffers = draw(st.integers(1, 5)), draw(st.integers(1, 4))
-    units = [Unit(*(draw(times) for _ in range(4))) for _ in range(count)]
+    units = alike(draw(times), draw(times), [(draw(times), draw(times)) for _ in range(count)])
     uses = [("F", unit) for unit in range(count)] + [("B", unit) for unit in reversed(range(count))]
     texts: list[str] = []
     there: list[int] = []

@@ -2,7 +2,10 @@
 
 [Note: the shortest step] With the RS of a unit right after its B, a gather can't be issued before
 the B that frees its buffer. The reference issues it there, and keeps what the backward needs first:
-then each gather and each RS has as little before it on its stream as in any program.
+then each gather and each RS has as little before it on its stream as in any program. (Where the
+gathers of units differ and the network is the slower, keeping a unit that takes long to gather
+can be shorter. A program that knows no times can't tell, and the text says to plan for equal ones;
+in the cases here the gathers hide behind the forwards.)
 """
 
 from collections.abc import Callable, Iterable
