@@ -22,9 +22,11 @@ from shardbook.schedules.pipeline import (
 )
 
 _MOST_RANKS, _MOST_ACTIONS = 8, 96
-#: steps of a faulty schedule that are drawn, the fault among them
+#: the most steps of a faulty schedule that are drawn, the fault among them
 _WINDOW: Final = 9
 _LEFT, _WIDTH, _CELL, _ROW = 58, 588, 64, 34
+#: width of a capital letter, and of a cell's border
+_LETTER, _BORDER = 8.4, 8
 
 _DEADLOCK: Final = """\
 0F0 0B0 0F1 0B1
@@ -70,16 +72,24 @@ def _timeline(done: PipelineRun) -> str:
 
 
 def _grid(fault: ScheduleError) -> str:
-    """The steps around the fault, ranks down; the fault framed and named."""
+    """The steps around the fault, ranks down; the fault framed and named.
+
+    As many as have room for their names.
+    """
     steps = max(map(len, fault.rows.values()))
-    first = max(0, min(fault.step - _WINDOW // 2, steps - _WINDOW))
+    near = slice(max(0, fault.step - _WINDOW), fault.step + _WINDOW)
+    longest = max(len(_label(action)) for row in fault.rows.values() for action in row[near])
+    longest = max(longest, len(_label(fault.action, marked=True)))
+    cell = max(_CELL, _LETTER * longest + _BORDER)
+    window = min(_WINDOW, int(_WIDTH // cell))
+    first = max(0, min(fault.step - window // 2, steps - window))
     root = draw.canvas(648, 62 + len(fault.rows) * _ROW + 8)
     title = f"It can't run: {fault.rank}, step {fault.step}, {fault.action}"
     draw.words(root, 0, 16, title, class_="sb-strong")
-    shown = range(first, min(first + _WINDOW, steps))
+    shown = range(first, min(first + window, steps))
     draw.words(root, 0, 52, "step", class_="sb-small")
     for at in shown:
-        x = _LEFT + (at - first + 0.5) * _CELL
+        x = _LEFT + (at - first + 0.5) * cell
         draw.words(root, x, 52, str(at), anchor="middle", class_="sb-small")
     for place, (rank, row) in enumerate(fault.rows.items()):
         y = 62 + place * _ROW
@@ -87,21 +97,26 @@ def _grid(fault: ScheduleError) -> str:
         for at in shown:
             if at < len(row):
                 marked = (rank, at) == (fault.rank, fault.step)
-                _cell(root, row[at], _LEFT + (at - first) * _CELL, y, marked=marked)
+                _cell(root, row[at], _LEFT + (at - first) * cell, y, cell, marked=marked)
     return draw.text_of(root)
 
 
-def _cell(root: Element, action: str, x: float, y: float, *, marked: bool) -> None:
-    place = {"x": x + 2, "y": y, "width": _CELL - 4, "height": _ROW - 6}
+def _label(action: str, *, marked: bool = False) -> str:
+    text = action.removesuffix("OVERLAP_F_B").strip("()")
+    return f"✗ {text}" if marked else text
+
+
+def _cell(root: Element, action: str, x: float, y: float, width: float, *, marked: bool) -> None:
+    place = {"x": x + 2, "y": y, "width": width - 4, "height": _ROW - 6}
     grey = {"fill": "currentColor", "fill_opacity": "0.08", "stroke": "currentColor"}
     draw.add(root, "rect", **place, **grey)
-    text = action.removesuffix("OVERLAP_F_B").strip("()")
     weight = "sb-small"
     if marked:
-        draw.outline(root, x + 2, y, _CELL - 4, _ROW - 6)
-        draw.outline(root, x - 1, y - 3, _CELL + 2, _ROW)
-        text, weight = f"✗ {text}", "sb-small sb-strong"
-    draw.words(root, x + _CELL / 2, y + 19, text, anchor="middle", class_=weight)
+        draw.outline(root, x + 2, y, width - 4, _ROW - 6)
+        draw.outline(root, x - 1, y - 3, width + 2, _ROW)
+        weight = "sb-small sb-strong"
+    text = _label(action, marked=marked)
+    draw.words(root, x + width / 2, y + 19, text, anchor="middle", class_=weight)
 
 
 def _fault_table(fault: ScheduleError) -> Table:

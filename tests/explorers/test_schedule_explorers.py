@@ -179,6 +179,31 @@ def test_a_fault_far_along_is_in_the_picture() -> None:
     assert ">24<" in view.figure and ">16<" in view.figure and ">15<" not in view.figure
 
 
+@pytest.mark.parametrize(
+    ("actions", "marked", "steps"),
+    [
+        ("0F0 0SEND_F0 0B0 0F1 0B1 0F2 0B2 0REDUCE_GRAD", "✗ 0SEND_F0", 5),
+        ("0F0 (0F10;0B10)OVERLAP_F_B 0B0 0F1 0B1 0F2 0B2 0F3 0B3", "✗ 0F10;0B10", 5),
+        ("0F0 0B1 0B0 0F2 0B2 0F3 0B3 0F4 0B4 0F5 0B5", "✗ 0B1", 9),
+    ],
+)
+def test_the_grid_of_a_fault_has_room_for_every_name(actions: str, marked: str, steps: int) -> None:
+    figure = ElementTree.fromstring(get("action-list").view({"actions": actions}).figure)
+    boxes = {
+        (float(box.get("x", "")), float(box.get("y", ""))): float(box.get("width", ""))
+        for box in figure.iter(f"{SVG}rect")
+    }
+    texts = [text for text in figure.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
+    assert marked in [text.text for text in texts]
+    named = [text for text in texts if not (text.text or "").isdigit()]
+    assert len(named) == len(texts) - len(named) == steps, "a number above each"
+    for text in named:
+        middle = float(text.get("x", ""))
+        wide = [width for (x, _), width in boxes.items() if x < middle < x + width]
+        assert wide and min(wide) >= 7.4 * len(text.text or "")
+        assert middle + min(wide) / 2 <= 648
+
+
 @pytest.mark.parametrize("text", ["hello", "-", "0F0 0X1", "0F0\n" * 9, "0F0 " * 97])
 def test_what_is_no_order_is_refused_beside_the_text(text: str) -> None:
     with pytest.raises(InputError) as caught:
