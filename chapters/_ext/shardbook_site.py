@@ -11,13 +11,20 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from html import escape
 from importlib import metadata
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
 from docutils import nodes
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.executors.utils import single_nb_execution
+from myst_nb.core.read import create_nb_reader
 from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
@@ -129,6 +136,35 @@ def _stale_overviews(app: Any, env: Any, added: Any, changed: Any, removed: Any)
     return set() if known == contents else found
 
 
+def _execute_side_by_side(app: Any, env: Any, pages: list[str]) -> None:
+    """Fill the notebook cache on all cores: Sphinx would execute one page after the other.
+
+    What fails is left to Sphinx, which executes it again and says so.
+    """
+    config = env.mystnb_config
+    cache, alone = get_cache(config.execution_cache_path), Lock()
+
+    def execute(page: str) -> None:
+        path = env.doc2path(page)
+        text = Path(path).read_text(encoding="utf-8")
+        reader = create_nb_reader(path, env.myst_config, config, text)
+        notebook = reader.read(text) if reader else None
+        if notebook is None or "mystnb" in notebook.metadata:  # an overview: it isn't cached
+            return
+        with alone, suppress(KeyError):
+            cache.match_cache_notebook(notebook)
+            return
+        folder, limit = os.path.dirname(path), config.execution_timeout
+        done = single_nb_execution(notebook, cwd=folder, timeout=limit, allow_errors=False)
+        if done.err is None:
+            bundle = CacheBundleIn(notebook, path, data={"execution_seconds": done.time})
+            with alone:
+                cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+        list(pool.map(execute, pages))
+
+
 def _drop_thebe(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     # jupyter-book always loads sphinx-thebe, whose scripts fail on every page when it is unused.
     context["script_files"] = [
@@ -183,6 +219,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", _gather_static_files)
     app.connect("env-get-outdated", _stale_pages)
     app.connect("env-get-outdated", _stale_overviews)
+    app.connect("env-before-read-docs", _execute_side_by_side)
     app.connect("doctree-read", _demand_alt_texts)
     app.add_role("quoted", _quoted)
     app.add_config_value("shardbook_errata_url", "", "html")  # an issue tracker's address

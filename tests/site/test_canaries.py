@@ -48,8 +48,15 @@ def build(folder: Path, *pages: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.site
-def test_a_sound_page_passes_the_builder(site: Path, tmp_path: Path) -> None:
-    done = build(tmp_path, "```{code-cell} ipython3\nprint(1 + 1)\n```\n")
+def test_sound_pages_pass_the_builder_and_are_executed_side_by_side(
+    site: Path, tmp_path: Path
+) -> None:
+    """Each of the two waits for the other."""
+    meet = (
+        "```{{code-cell}} ipython3\nimport pathlib, time\npathlib.Path('{0}').touch()\n"
+        "while not pathlib.Path('{1}').exists():\n    time.sleep(0.05)\n```\n"
+    )
+    done = build(tmp_path, meet.format("here", "there"), meet.format("there", "here"))
     assert done.returncode == 0, done.stderr
 
 
