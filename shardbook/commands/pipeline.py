@@ -16,6 +16,7 @@ from shardbook.errors import InputError, real, whole
 from shardbook.schedules.draw import draw
 from shardbook.schedules.faults import ScheduleError
 from shardbook.schedules.pipeline import SCHEDULES, StageTimes, make_order, run_order
+from shardbook.schedules.pipeline.orders import MOST_CHUNKS, MOST_MICRO_BATCHES, MOST_RANKS
 from shardbook.schedules.trace import write_trace
 
 
@@ -53,9 +54,9 @@ def command(
         refuse_idle(["as_drawing"], "with --json")
     order = make_order(
         schedule,
-        whole("stages", stages, 1, 10**6),
-        whole("micro-batches", micro_batches, 1, 10**9),
-        None if chunks is None else whole("chunks", chunks, 1, 10**6),
+        whole("stages", stages, 1, MOST_RANKS),
+        whole("micro-batches", micro_batches, 1, MOST_MICRO_BATCHES),
+        None if chunks is None else whole("chunks", chunks, 1, MOST_CHUNKS),
     )
     times = StageTimes(
         forward=real("forward", forward, 0, 1e9, "s"),

@@ -128,7 +128,7 @@ def spoken(count: int, per: int) -> str:
 
 def moment(time: float) -> str:
     """Say a time of a run, in s."""
-    return format_seconds(time, 4) if time else "0 s"
+    return format_seconds(time, 4)
 
 
 def _scale(done: PipelineRun) -> float:

@@ -124,7 +124,9 @@ def format_count(number: float, digits: int = 4) -> str:
 
 
 def format_seconds(seconds: float, digits: int = 3) -> str:
-    """Say a time: ``32.2 ms``."""
+    """Say a time: ``32.2 ms``; below a picosecond ``0 s``, which is what a sum of floats leaves."""
+    if abs(seconds) < 1e-12:
+        return "0 s"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if abs(seconds) >= size or unit == "µs":
             break

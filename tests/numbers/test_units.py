@@ -86,6 +86,7 @@ def test_bits_and_bytes_and_binary_prefixes_are_never_mixed() -> None:
         (units.format_count(10**12), "1T"),
         (units.format_seconds(0.0322122), "32.2 ms"),
         (units.format_seconds(2.5e-6), "2.5 µs"),
+        (units.format_seconds(0.3 - 0.1 - 0.2), "0 s"),
     ],
 )
 def test_a_quantity_is_said_as_it_is_spoken(said: str, text: str) -> None:

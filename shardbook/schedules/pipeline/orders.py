@@ -30,7 +30,10 @@ from shardbook.schedules.pipeline.actions import (
 #: stage and kind
 Step = tuple[int, str]
 
-_MOST_RANKS: Final = 4096
+#: the largest schedules: ranks, micro-batches, chunks a rank, and all actions
+MOST_RANKS: Final = 4096
+MOST_MICRO_BATCHES: Final = 10**6
+MOST_CHUNKS: Final = 1024
 _MOST_ACTIONS: Final = 2_000_000
 
 
@@ -56,11 +59,11 @@ def make_order(schedule: str, ranks: int, micro_batches: int, chunks: int | None
     (S56, S57)
     """
     known = SCHEDULES[one_of("schedule", schedule, SCHEDULES)]
-    whole("stages", ranks, 1, _MOST_RANKS)
-    whole("micro-batches", micro_batches, 1, 10**6)
+    whole("stages", ranks, 1, MOST_RANKS)
+    whole("micro-batches", micro_batches, 1, MOST_MICRO_BATCHES)
     if chunks is None:
         chunks = known.chunks or 2
-    whole("chunks", chunks, 1, 1024)
+    whole("chunks", chunks, 1, MOST_CHUNKS)
     if known.chunks not in (None, chunks):
         raise InputError("chunks", chunks, f"{schedule} has {known.chunks} a rank")
     planned = known.planned_for(ranks, micro_batches)
