@@ -70,7 +70,7 @@ def _draw(
     )
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _run(
     schedule: str,
     stages: int,
@@ -89,7 +89,7 @@ def _run(
     return timed(run_program(made, times))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _made(schedule: str, stages: int, micro_batches: int, chunks: int, transfers: bool) -> Program:
     """The schedule, compiled once for all times."""
     try:

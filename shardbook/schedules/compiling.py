@@ -65,8 +65,8 @@ def pool_of(allocations: Iterable[Allocation], *, one_stream: bool) -> Pool:
     held = tuple(allocations)
     if not one_stream:
         return Pool(held, None)
-    changes = [(taken, False, size) for _, size, taken, _ in held]
-    changes += [(released, True, -size) for _, size, _, released in held if released is not None]
+    changes = [(taken, False, size) for size, taken, _ in held]
+    changes += [(released, True, -size) for size, _, released in held if released is not None]
     return Pool(held, tuple(sorted(changes, key=itemgetter(0, 1))))
 
 
@@ -153,12 +153,11 @@ def _pools(program: tuple[Action, ...]) -> dict[str, Pool]:
                     program, index, f"it releases {buffer.name}, which is not taken"
                 )
             taken, size = live.pop(key)
-            held = Allocation(buffer.name, size, taken, index)
-            allocations.setdefault(pool, []).append(held)
+            allocations.setdefault(pool, []).append((size, taken, index))
             if stream[pool] != action.stream:
                 shared.add(pool)
-    for (pool, name), (taken, size) in live.items():
-        allocations.setdefault(pool, []).append(Allocation(name, size, taken, None))
+    for (pool, _), (taken, size) in live.items():
+        allocations.setdefault(pool, []).append((size, taken, None))
     return {
         pool: pool_of(held, one_stream=pool not in shared) for pool, held in allocations.items()
     }

@@ -26,6 +26,9 @@ COPY: Final = "copy"
 #: allocate when the host issues, as a caching allocator does, or when the action starts
 ALLOCATE: Final = ("start", "issue")
 
+#: a size, the action that takes it, and the one at whose end it is free (None: none)
+Allocation = tuple[int, int, int | None]
+
 _LONGEST: Final = 1e15
 
 
@@ -57,15 +60,6 @@ class Action(NamedTuple):
 
     def __str__(self) -> str:
         return self.name
-
-
-class Allocation(NamedTuple):
-    """``size`` held from the action ``taken`` to the end of ``released`` (None: to the end)."""
-
-    buffer: str
-    size: int
-    taken: int
-    released: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +177,17 @@ def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
         held = accumulate(map(itemgetter(2), changes))
         return list(zip(times, held, map(itemgetter(0), changes), strict=True))
     events: list[tuple[float, int, int, int]] = []
-    for allocation in run.plan.pools[pool].allocations:
-        taken = run.taken_at(allocation.taken)
-        events.append((taken, 1, allocation.taken, allocation.size))
-        if allocation.released is not None:
-            ended = run.end_of(allocation.released)
+    for size, taker, releaser in run.plan.pools[pool].allocations:
+        taken = run.taken_at(taker)
+        events.append((taken, 1, taker, size))
+        if releaser is not None:
+            ended = run.end_of(releaser)
             if ended < taken:
-                reason = f"it releases {allocation.buffer} before that is taken"
-                raise program_fault(run.plan.actions, allocation.released, reason)
-            events.append((ended, int(ended == taken), allocation.released, -allocation.size))
+                actions = run.plan.actions
+                names = {buffer.name for buffer in actions[releaser].releases}
+                name = next(each.name for each in actions[taker].takes if each.name in names)
+                raise program_fault(actions, releaser, f"it releases {name} before that is taken")
+            events.append((ended, int(ended == taken), releaser, -size))
     events.sort(key=itemgetter(0, 1, 2))
     held = accumulate(map(itemgetter(3), events))
     return [(event[0], size, event[2]) for event, size in zip(events, held, strict=True)]

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Final, overload
 
 from shardbook.errors import InputError, real, whole
@@ -121,7 +121,7 @@ class _Actions(Sequence[Action]):
         stage, kind, micro_batch, _ = part
         kept: tuple[Buffer, ...] = ()
         if kind == FORWARD or kind in _LAST:
-            kept = (Buffer(host, _kept(stage, micro_batch), self.sizes[stage]),)
+            kept = (Buffer(host, f"{stage}{FORWARD}{micro_batch}", self.sizes[stage]),)
         return Action(
             str(part),
             self.streams[at],
@@ -248,17 +248,11 @@ def _pools(made: Made, rank_of: dict[int, int], sizes: dict[int, int]) -> dict[s
         ended: dict[int | None, int] = {}
         for kind in _LAST:
             ended |= made.get((stage, kind), {})
-        allocations = [
-            Allocation(_kept(stage, micro_batch), sizes[stage], at, ended.get(micro_batch))
-            for micro_batch, at in made.get((stage, FORWARD), {}).items()
-        ]
-        if allocations:
+        taken = made.get((stage, FORWARD), {})
+        if taken:
+            allocations = zip(repeat(sizes[stage]), taken.values(), map(ended.get, taken))
             held.setdefault(rank_name(rank), []).extend(allocations)
     return {name: pool_of(allocations, one_stream=True) for name, allocations in held.items()}
-
-
-def _kept(stage: int, micro_batch: int | None) -> str:
-    return f"{stage}{FORWARD}{micro_batch}"
 
 
 def _size(live: int | Sequence[int], stage: int) -> int:
