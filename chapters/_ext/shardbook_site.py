@@ -155,7 +155,10 @@ def _execute_side_by_side(app: Any, env: Any, pages: list[str]) -> None:
             cache.match_cache_notebook(notebook)
             return
         folder, limit = os.path.dirname(path), config.execution_timeout
-        done = single_nb_execution(notebook, cwd=folder, timeout=limit, allow_errors=False)
+        try:
+            done = single_nb_execution(notebook, cwd=folder, timeout=limit, allow_errors=False)
+        except RuntimeError:  # the kernel died, for one since another process took its port
+            return
         if done.err is None:
             bundle = CacheBundleIn(notebook, path, data={"execution_seconds": done.time})
             with alone:

@@ -51,13 +51,18 @@ def build(folder: Path, *pages: str) -> subprocess.CompletedProcess[str]:
 def test_sound_pages_pass_the_builder_and_are_executed_side_by_side(
     site: Path, tmp_path: Path
 ) -> None:
-    """Each of the two waits for the other."""
+    """Two wait for each other; the kernel of the third dies once, and another is started."""
     meet = (
         "```{{code-cell}} ipython3\nimport pathlib, time\npathlib.Path('{0}').touch()\n"
         "while not pathlib.Path('{1}').exists():\n    time.sleep(0.05)\n```\n"
     )
-    done = build(tmp_path, meet.format("here", "there"), meet.format("there", "here"))
+    dies = (
+        "```{code-cell} ipython3\nimport os, pathlib\nonce = pathlib.Path('died')\n"
+        "if not once.exists():\n    once.touch()\n    os._exit(1)\n```\n"
+    )
+    done = build(tmp_path, meet.format("here", "there"), meet.format("there", "here"), dies)
     assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("died"))
 
 
 @pytest.mark.slow
