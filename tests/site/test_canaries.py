@@ -51,9 +51,10 @@ def build(folder: Path, *pages: str) -> subprocess.CompletedProcess[str]:
 def test_sound_pages_pass_the_builder_and_are_executed_side_by_side(
     site: Path, tmp_path: Path
 ) -> None:
-    """Two wait for each other; the kernel of the third dies once, and another is started."""
+    """Two, executed once, wait for each other; the third's kernel dies, and another is started."""
     meet = (
-        "```{{code-cell}} ipython3\nimport pathlib, time\npathlib.Path('{0}').touch()\n"
+        "```{{code-cell}} ipython3\nimport pathlib, time\n"
+        "pathlib.Path('{0}').open('a').write('once ')\n"
         "while not pathlib.Path('{1}').exists():\n    time.sleep(0.05)\n```\n"
     )
     dies = (
@@ -62,6 +63,7 @@ def test_sound_pages_pass_the_builder_and_are_executed_side_by_side(
     )
     done = build(tmp_path, meet.format("here", "there"), meet.format("there", "here"), dies)
     assert done.returncode == 0, done.stderr
+    assert [file.read_text() for file in tmp_path.rglob("*here")] == ["once "] * 2
     assert list(tmp_path.rglob("died"))
 
 
