@@ -28,7 +28,7 @@ def test_the_large_model_as_in_the_source(page: Executed) -> None:
     assert (said["hours"], said["dollars"]) == ("26.3 million", "92 million")
     assert said["share"] == f"{400 / 989.4:.1%}"
     assert said["length"] == f"{26.325e6 / 16384 / 24:.0f} days"
-    assert said["mwh"] == f"{26.325e6 * 0.7 * 1.3 / 1e6:.3g}"
+    assert said["gwh"] == f"{26.325e6 * 0.7 * 1.3 / 1e6:.3g}"
     # attention's 4sh FLOP a layer and token beside 24h² (N45), Llama 3's sequences
     assert said["attention"] == f"{4 * 8192 * 16384 / (24 * 16384**2):.0%}"
 
