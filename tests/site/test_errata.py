@@ -79,7 +79,8 @@ def test_the_report_is_filled_in_and_can_be_copied(address: str, browser: Any) -
     tab = context.new_page()
     tab.goto(f"{address}/chapters/index.html")
     version = tab.locator(".sb-errata small").inner_text()
-    tab.click(".sb-errata a")
+    with tab.expect_navigation():  # to the end of loading, when the page's script has run
+        tab.click(".sb-errata a")
     report = tab.locator("#sb-report").input_value()
     assert "Page: chapters/index\n" in report
     assert f"Version: {version}\n" in report
