@@ -1,8 +1,9 @@
 """Sphinx extension: what the published site serves beside its pages.
 
 It adds the explorers' script and style, Pyodide, MathJax and the engine's wheel to the static
-files, all from this machine: no page asks another host. And it makes a page that was computed by
-an older engine stale, which Sphinx and the notebook cache alone would not notice.
+files, all from this machine: no page asks another host. It executes the pages side by side, and
+makes a page that was computed by an older engine stale, which Sphinx and the notebook cache alone
+would not notice.
 """
 
 import hashlib
@@ -164,6 +165,7 @@ def _execute_side_by_side(app: Any, env: Any, pages: list[str]) -> None:
             with alone:
                 cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
+    # On one core, too, a page waits for its kernel's start as often as it computes.
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
         list(pool.map(execute, pages))
 

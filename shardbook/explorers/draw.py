@@ -226,8 +226,8 @@ def limit(root: Element, x: float, top: float, bottom: float, label: str) -> Non
 def text_of(root: Element) -> str:
     """Return the figure as SVG text.
 
-    The same as `ElementTree.tostring`, which looks for namespaces first and takes three times as
-    long: half of an update.
+    It reads the same as `ElementTree.tostring`'s, which looks for namespaces first and takes three
+    times as long: half of an update.
     """
     spelled = "".join([f' {name}="{value}"' for name, value in root.items()])
     if "&" in spelled or "<" in spelled or spelled.count('"') != 2 * len(root.keys()):

@@ -21,10 +21,9 @@ from shardbook.schedules.timeline import first_over
 class PipelineRun:
     """An executed schedule; times in s.
 
-    ``bubble_fraction``: idle
-    time ÷ (ranks × makespan). ``bubble_over_ideal``: idle time ÷ busy time, i.e. extra time ÷ the
-    time without a bubble. ``peak_live``: the most a rank holds from a forward to the end of its
-    last backward part, in stage-chunks (or in the ``live`` sizes).
+    ``bubble_fraction``: idle time ÷ (ranks × makespan). ``bubble_over_ideal``: idle time ÷ busy
+    time, i.e. extra time ÷ the time without a bubble. ``peak_live``: the most a rank holds from a
+    forward to the end of its last backward part, in stage-chunks (or in the ``live`` sizes).
     """
 
     program: Program
