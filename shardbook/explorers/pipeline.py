@@ -114,12 +114,9 @@ def _moment(shown: Timed, step: int) -> float:
 
 def _table(shown: Timed, time: float, schedule: str, micro_batches: int, chunks: int) -> Table:
     done = shown.done
-    parts = zip(done.program.parts, done.program.ranks, shown.starts, shown.ends, strict=True)
-    running = {
-        rank: str(part)
-        for part, rank, start, end in parts
-        if start <= time < end and part.kind not in TRANSFERS
-    }
+    parts, ranks = done.program.parts, done.program.ranks
+    now = [at for at, end in enumerate(shown.ends) if time < end and shown.starts[at] <= time]
+    running = {ranks[at]: str(parts[at]) for at in now if parts[at].kind not in TRANSFERS}
     rows = [
         (
             f"rank {rank}",

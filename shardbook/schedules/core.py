@@ -173,7 +173,8 @@ def held_over_time(run: Run, pool: str) -> list[tuple[float, int, int]]:
     """
     changes = run.plan.pools[pool].changes
     if changes is not None and run.allocate == "start":
-        times = [run.end_of(at) if ends else run.start_of(at) for at, ends, _ in changes]
+        node, ends = run.plan.node, run.node_ends
+        times = [ends[node[at]] if releases else run.start_of(at) for at, releases, _ in changes]
         held = accumulate(map(itemgetter(2), changes))
         return list(zip(times, held, map(itemgetter(0), changes), strict=True))
     events: list[tuple[float, int, int, int]] = []

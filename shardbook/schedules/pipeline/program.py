@@ -144,10 +144,7 @@ def program_of(
     Raises `ScheduleError` where the ranks wait for each other.
     """
     transfer = real("transfer", times.transfer, 0, _LONGEST, "s")
-    ranks, parts, leads = _slots(order, sends=bool(transfer))
-    made: Made = defaultdict(dict)
-    for at, part in enumerate(parts):
-        made[part[:2]][part[2]] = at
+    ranks, parts, leads, made = _slots(order, sends=bool(transfer))
     rank_of = {stage: ranks[_first(like)] for (stage, _), like in made.items()}
     sizes = {stage: _size(live, stage) for stage in rank_of}
     names = [rank_name(rank) for rank in range(len(order))]
@@ -188,7 +185,7 @@ def _first(like: dict[int | None, int]) -> int:
 
 def _slots(
     order: Order, *, sends: bool
-) -> tuple[tuple[int, ...], tuple[PipelineAction, ...], list[int]]:
+) -> tuple[tuple[int, ...], tuple[PipelineAction, ...], list[int], Made]:
     """Step by step and rank by rank: the rank, the part, and what must wait for its needs.
 
     An overlapped pair starts when both of its parts can: the first waits for the second's needs.
@@ -201,12 +198,14 @@ def _slots(
     ranks: list[int] = []
     parts: list[PipelineAction] = []
     leads: list[int] = []
+    made: Made = defaultdict(dict)
     for step in zip_longest(*order):
         for rank, action in enumerate(step):
             if action is None:
                 continue
             lead = len(parts)
             for part in action[3] or (action,):
+                made[part[:2]][part[2]] = len(parts)
                 ranks.append(rank)
                 parts.append(part)
                 leads.append(lead)
@@ -214,8 +213,9 @@ def _slots(
                 if send and rank_of.get(part.stage + _SENDS[send], rank) != rank:
                     ranks.append(rank)
                     leads.append(len(parts))
+                    made[part.stage, send][part.micro_batch] = len(parts)
                     parts.append(PipelineAction(part.stage, send, part.micro_batch))
-    return tuple(ranks), tuple(parts), leads
+    return tuple(ranks), tuple(parts), leads, made
 
 
 def _needs(made: Made, streams: Sequence[str], leads: Sequence[int]) -> list[list[int]]:

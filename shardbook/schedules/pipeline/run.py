@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from shardbook.errors import InputError, whole
 from shardbook.schedules.core import Run, simulate
-from shardbook.schedules.pipeline.actions import TRANSFERS, Order
+from shardbook.schedules.pipeline.actions import COMPUTING, TRANSFERS, Order
 from shardbook.schedules.pipeline.check import check_order, fault_of, rank_name
 from shardbook.schedules.pipeline.program import (
     UNIT_TIMES,
@@ -79,7 +79,7 @@ def _executed(program: Program, times: StageTimes) -> PipelineRun:
     run = simulate(program.plan, lengths)
     busy = [0.0] * len(program.order)
     for part, rank, seconds in zip(program.parts, program.ranks, lengths, strict=True):
-        if part[1] not in TRANSFERS:
+        if part[1] in COMPUTING:
             busy[rank] += seconds
     makespan, total = run.makespan, sum(busy)
     there = len(busy) * makespan
